@@ -20,5 +20,6 @@ class SkillConfig(PolicyModel):
     )
     ramp_percent: Annotated[Percent, Ui(group="Mode", widget="percent", unit="%")] = Field(
         default=100,
-        description="Share of keys, chosen by a stable hash of the key, for which the mode holds; the others are off.",
+        description="Share of keys, chosen by a stable hash of the key, for which the mode holds; "
+        "the others are off.",
     )

@@ -1,4 +1,6 @@
-"""What skills may know about the installation. Plain data, filled by the gateway from the snapshot and from telemetry."""
+"""What skills may know about the installation. Plain data, filled by the gateway from the snapshot
+and from telemetry.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class TenantFacts:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one attempt at one endpoint ended, judged at the end of the stream and never at its head."""
+    """How one attempt at one endpoint ended, judged at the end of the stream and never at its
+    head.
+    """
 
     kind: Literal["success", "failure", "slow", "throttle", "credential", "neutral"]
     latency_us: int = 0
@@ -42,7 +46,9 @@ class GpuFacts:
     node: str
     name: str
     readings: dict[str, float]
-    """DCGM field name -> value: `gpu_util` percent, `fb_used` and `fb_total` bytes, `power_usage` watts, `gpu_temp` °C …"""
+    """DCGM field name -> value: `gpu_util` percent, `fb_used` and `fb_total` bytes, `power_usage`
+    watts, `gpu_temp` °C …
+    """
     unsupported: tuple[str, ...] = ()
     xid_errors: tuple[int, ...] = ()
     """XID codes since the last sample."""
@@ -61,7 +67,9 @@ class Finding:
 
 @dataclass(slots=True)
 class RequestContext:
-    """What skills read of one request. Pinned to one snapshot; made by the gateway, one a request."""
+    """What skills read of one request. Pinned to one snapshot; made by the gateway, one a
+    request.
+    """
 
     tenant_id: str
     key_id: str

@@ -24,7 +24,9 @@ class Host(Protocol):
         ...
 
     def state(self, skill: str, subject: str, make: Callable[[], State]) -> State:
-        """State that outlives a snapshot, such as a breaker's window: one object a (skill, subject), made once."""
+        """State that outlives a snapshot, such as a breaker's window: one object a (skill,
+        subject), made once.
+        """
         ...
 
     def report(self, skill: str, finding: Finding) -> None:

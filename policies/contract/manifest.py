@@ -14,7 +14,9 @@ from policies.contract.roles import Role
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """The manifest of one skill; `SKILL` in the folder's `__init__.py`, listed once in `policies.catalogue`."""
+    """The manifest of one skill; `SKILL` in the folder's `__init__.py`, listed once in
+    `policies.catalogue`.
+    """
 
     slug: str
     title: str
@@ -26,9 +28,13 @@ class Skill:
     compile: Callable[[Any, TenantFacts], Any]
     """Pure: config and tenant facts to a frozen, slotted plan."""
     runtime: str
-    """Dotted path `module:Class`, imported only inside the gateway, so that the console never loads a model runtime."""
+    """Dotted path `module:Class`, imported only inside the gateway, so that the console never loads
+    a model runtime.
+    """
     on_error: Literal["open", "closed"]
-    """What an exception of the runtime means: the request goes on without the skill, or it is refused."""
+    """What an exception of the runtime means: the request goes on without the skill, or it is
+    refused.
+    """
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     deadline_ms: int = 5

@@ -1,7 +1,9 @@
-"""The eight roles. A skill plays exactly one; each is a Protocol of one or two plain methods, none of which waits.
+"""The eight roles. A skill plays exactly one; each is a Protocol of one or two plain methods, none
+of which waits.
 
-A runtime is built as `Runtime(plan, host)` once per snapshot and compiled plan, and serves many requests: it holds no
-state of a request. The engine turns an exception into the skill's declared failure direction.
+A runtime is built as `Runtime(plan, host)` once per snapshot and compiled plan, and serves many
+requests: it holds no state of a request. The engine turns an exception into the skill's declared
+failure direction.
 """
 
 from __future__ import annotations
@@ -50,8 +52,8 @@ class EndpointFilter(Protocol):
     def rejects(self, endpoint: EndpointFacts, /) -> str:
         """Why `endpoint` may not serve under this plan, as a stable code; empty: it may.
 
-        Asked once per endpoint when the plan is built, and again for the endpoint of every attempt, so that no retry
-        or fallback can leave the fence.
+        Asked once per endpoint when the plan is built, and again for the endpoint of every attempt,
+        so that no retry or fallback can leave the fence.
         """
         ...
 
@@ -66,7 +68,9 @@ class EndpointScorer(Protocol):
 @runtime_checkable
 class UpstreamGuard(Protocol):
     def allows(self, endpoint_id: str, now_ns: int, /) -> str:
-        """Why an attempt may not go to this endpoint now; empty: it may. An allowed attempt must be reported back."""
+        """Why an attempt may not go to this endpoint now; empty: it may. An allowed attempt must be
+        reported back.
+        """
         ...
 
     def on_outcome(self, endpoint_id: str, outcome: Outcome, now_ns: int, /) -> None:

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict
 class PolicyModel(BaseModel):
     """A frozen, strict document: an unknown key is an error, not a typo that is ignored.
 
-    Load from JSON with `model_validate_json`: strict mode refuses a Python list where a tuple is declared.
+    Load from JSON with `model_validate_json`: strict mode refuses a Python list where a tuple is
+    declared.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -28,7 +29,8 @@ class Ui:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """How a child scope combines with its parent. A field without one is overridden by the nearest scope.
+    """How a child scope combines with its parent. A field without one is overridden by the nearest
+    scope.
 
     `tighten`: the child may only be stricter; `stricter` names the direction. `union`: both add up.
     `locked`: the first scope that sets the field decides.

@@ -8,7 +8,9 @@ import msgspec
 
 
 class WorkerReport(msgspec.Struct, frozen=True):
-    """`ack_ms` is from announcement to swap (None until the first one). `state` `nack`: the newest snapshot was refused."""
+    """`ack_ms` is from announcement to swap (None until the first one). `state` `nack`: the newest
+    snapshot was refused.
+    """
 
     id: str
     """Host, slot and process: `host-0-4711`."""
@@ -22,7 +24,9 @@ class WorkerReport(msgspec.Struct, frozen=True):
     ack_ms: float | None
     compile_ms: float | None
     heartbeat_ms: int
-    """Unix milliseconds of this report; older than 10 s shows as `unknown`, older than 10 min is dropped."""
+    """Unix milliseconds of this report; older than 10 s shows as `unknown`, older than 10 min is
+    dropped.
+    """
     requests_total: int
     in_flight: int
     degraded: tuple[str, ...] = ()

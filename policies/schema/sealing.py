@@ -1,7 +1,9 @@
-"""Sealed snapshots and sealed secrets: what leaves the control plane can be verified, and its secrets cannot be read.
+"""Sealed snapshots and sealed secrets: what leaves the control plane can be verified, and its
+secrets cannot be read.
 
-An envelope is one JSON header line and the snapshot's canonical JSON. The header holds the SHA-256 of the body and an
-HMAC-SHA256 over both, so a truncated, edited or foreign snapshot is told apart from a good one before it is parsed.
+An envelope is one JSON header line and the snapshot's canonical JSON. The header holds the SHA-256
+of the body and an HMAC-SHA256 over both, so a truncated, edited or foreign snapshot is told apart
+from a good one before it is parsed.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _SECRET_PREFIX: Final = "sealed:1:"  # noqa: S105 - a format marker, not a secre
 
 
 class SealError(Exception):
-    """A snapshot or secret that must not be used. `reason` is a stable code for the worker's NACK."""
+    """A snapshot or secret that must not be used. `reason` is a stable code for the worker's
+    NACK.
+    """
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
@@ -60,28 +64,40 @@ def unseal(envelope: bytes, secret: bytes) -> tuple[Snapshot, str]:
     head, separator, body = envelope.partition(b"\n")
     if not separator:
         raise SealError("snapshot_truncated")
-    try:
-        header = msgspec.json.decode(head, type=EnvelopeHeader)
-    except msgspec.MsgspecError as error:
-        raise SealError("snapshot_header_invalid", str(error)) from error
-    if header.schema_version != SCHEMA_VERSION:
-        raise SealError("schema_version_unknown", str(header.schema_version))
+    header = _header(head)
     digest = hashlib.sha256(body).hexdigest()
-    if not hmac.compare_digest(digest, header.sha256):
+    if not hmac.compare_digest(digest.encode(), header.sha256.encode()):
         raise SealError("snapshot_hash_mismatch")
-    if not hmac.compare_digest(_sign(secret, header.version, digest), header.hmac):
+    signature = _sign(secret, header.version, digest)
+    if not hmac.compare_digest(signature.encode(), header.hmac.encode()):
         raise SealError("snapshot_signature_mismatch")
-    try:
-        snapshot = Snapshot.model_validate_json(body)
-    except ValidationError as error:
-        raise SealError("snapshot_schema_invalid", str(error.errors()[0]["msg"])) from error
+    snapshot = _parse(body)
     if snapshot.version != header.version:
         raise SealError("snapshot_version_mismatch")
     return snapshot, digest
 
 
+def _header(head: bytes) -> EnvelopeHeader:
+    try:
+        header = msgspec.json.decode(head, type=EnvelopeHeader)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SealError("snapshot_header_invalid", str(error)) from error
+    if header.schema_version != SCHEMA_VERSION:
+        raise SealError("schema_version_unknown", str(header.schema_version))
+    return header
+
+
+def _parse(body: bytes) -> Snapshot:
+    try:
+        return Snapshot.model_validate_json(body)
+    except ValidationError as error:
+        raise SealError("snapshot_schema_invalid", str(error.errors()[0]["msg"])) from error
+
+
 def seal_secret(plain: str, secret: bytes, subject: str) -> str:
-    """AES-256-GCM; `subject` (the pool's id) is bound in, so a sealed secret cannot be moved to another row."""
+    """AES-256-GCM; `subject` (the pool's id) is bound in, so a sealed secret cannot be moved to
+    another row.
+    """
     nonce = os.urandom(12)
     sealed = AESGCM(_secret_key(secret)).encrypt(nonce, plain.encode(), subject.encode())
     return _SECRET_PREFIX + base64.b64encode(nonce + sealed).decode()
@@ -90,10 +106,10 @@ def seal_secret(plain: str, secret: bytes, subject: str) -> str:
 def unseal_secret(sealed: str, secret: bytes, subject: str) -> str:
     if not sealed.startswith(_SECRET_PREFIX):
         raise SealError("secret_not_sealed")
-    raw = base64.b64decode(sealed.removeprefix(_SECRET_PREFIX))
     try:
+        raw = base64.b64decode(sealed.removeprefix(_SECRET_PREFIX), validate=True)
         return AESGCM(_secret_key(secret)).decrypt(raw[:12], raw[12:], subject.encode()).decode()
-    except InvalidTag as error:
+    except (InvalidTag, ValueError) as error:
         raise SealError("secret_unreadable") from error
 
 

@@ -1,7 +1,9 @@
-"""The snapshot: everything a request may be judged by, as one immutable document sent to the workers.
+"""The snapshot: everything a request may be judged by, as one immutable document sent to the
+workers.
 
-Two types on purpose: this one is what is *sent* (Pydantic, versioned, hashed); `gateway.pipeline.plan.RuntimePlan`
-is what is *run* (slotted, built once per snapshot, swapped whole).
+Two types on purpose: this one is what is *sent* (Pydantic, versioned, hashed);
+`gateway.pipeline.plan.RuntimePlan` is what is *run* (slotted, built once per snapshot, swapped
+whole).
 """
 
 from __future__ import annotations
@@ -82,7 +84,9 @@ class RateLimits(PolicyModel):
 
 
 class KeyDigest(PolicyModel):
-    """HMAC-SHA256 of the key under the pepper, as hex. A rotated key keeps its old digest until `not_after_ms`."""
+    """HMAC-SHA256 of the key under the pepper, as hex. A rotated key keeps its old digest until
+    `not_after_ms`.
+    """
 
     digest: str = Field(pattern=r"^[0-9a-f]{64}$")
     not_after_ms: int | None = None
@@ -116,7 +120,9 @@ class PolicyDocument(PolicyModel):
 
     scope: str = Field(pattern=r"^(global|tenants/.+|keys/.+|models/.+)$", max_length=200)
     skills: dict[Slug, dict[str, Any]] = {}
-    """Only the fields this scope sets; the rest is inherited. Checked against the skill's own schema by the compiler."""
+    """Only the fields this scope sets; the rest is inherited. Checked against the skill's own
+    schema by the compiler.
+    """
 
 
 class Snapshot(PolicyModel):
