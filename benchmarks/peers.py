@@ -29,7 +29,7 @@ class Peer:
     command: Callable[[Path, int, int], list[str]]
     """(folder, own port, engine port) -> command line."""
     env: Mapping[str, str] = field(default_factory=dict)
-    headers: Callable[[int], Mapping[str, str]] = lambda engine_port: {}  # noqa: ARG005
+    headers: Callable[[int], Mapping[str, str]] = lambda engine_port: {}
     start_seconds: float = 60.0
 
     def folder(self) -> Path:
@@ -104,7 +104,7 @@ def _vllm_router_command(folder: Path, port: int, engine_port: int) -> list[str]
     return [str(folder / "bin/vllm-router"), *options, *urls, "--prometheus-port", str(port + 1)]
 
 
-def _portkey_command(folder: Path, port: int, engine_port: int) -> list[str]:  # noqa: ARG001
+def _portkey_command(folder: Path, port: int, engine_port: int) -> list[str]:
     script = folder / "node_modules/@portkey-ai/gateway/build/start-server.js"
     return ["node", str(script), f"--port={port}", "--headless"]
 
@@ -174,7 +174,7 @@ PEERS: Final = (
         install=_pip("litellm[proxy]==1.106.12"),
         command=_litellm_command,
         env={"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MASTER_KEY": LITELLM_KEY},
-        headers=lambda engine_port: {"authorization": f"Bearer {LITELLM_KEY}"},  # noqa: ARG005
+        headers=lambda engine_port: {"authorization": f"Bearer {LITELLM_KEY}"},
         start_seconds=120.0,
     ),
 )

@@ -1,0 +1,195 @@
+"""What one request costs: CPU and requests per second of each gateway on the same upstream, on one core.
+
+Ours does authentication, rate limits, a two-level money hold, fence, breaker, usage parsing, billing and a durable event;
+what each peer does is printed beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from benchmarks import process
+from benchmarks.ace import Ground, ground
+from benchmarks.peers import PEERS, Peer
+from benchmarks.report import Row, row
+
+CONNECTIONS: Final = 32
+WARM_SECONDS: Final = 1.0
+STREAM_CHUNKS: Final = 64
+OURS: Final = "ace-gateway"
+
+
+@dataclass(frozen=True)
+class Settings:
+    folder: Path
+    native: Mapping[str, Path]
+    rounds: int
+    seconds: float
+    peers: set[str] | None
+    """None: all of them."""
+
+
+@dataclass
+class Subject:
+    """A gateway that is up, with what each round measured of it."""
+
+    name: str
+    port: int
+    pid: int
+    headers: Mapping[str, str]
+    cpu_us: dict[str, list[float]] = field(default_factory=dict)
+    rate: dict[str, list[float]] = field(default_factory=dict)
+
+
+def measure(settings: Settings) -> list[Row]:
+    with ExitStack() as stack:
+        engine_port = _start_engine(stack, settings)
+        subjects = [stack.enter_context(_ours(settings, engine_port))]
+        for peer in PEERS:
+            if settings.peers is None or peer.name in settings.peers:
+                _start_peer(stack, settings, peer, engine_port, subjects)
+        for number in range(settings.rounds):
+            for subject in subjects:
+                for shape in SHAPES:
+                    _round(settings, subject, shape)
+            print(f"round {number + 1} of {settings.rounds} done", flush=True)
+    return list(_rows(subjects))
+
+
+def _start_engine(stack: ExitStack, settings: Settings) -> int:
+    port = process.free_port()
+    command = [str(settings.native["engine"]), str(port), str(STREAM_CHUNKS)]
+    log = settings.folder / "engine.log"
+    running = process.running(command, core=process.LOAD_CORE, log=log)
+    process.wait_for_port(port, stack.enter_context(running))
+    return port
+
+
+@contextmanager
+def _ours(settings: Settings, engine_port: int) -> Iterator[Subject]:
+    with ground(settings.folder / "home", engine_port) as base:
+        port = process.free_port()
+        env = {**base.env, "ACE_GATEWAY_PORT": str(port)}
+        log = settings.folder / "ace.log"
+        command = [sys.executable, "-m", "gateway"]
+        with process.running(command, core=process.GATEWAY_CORE, log=log, env=env) as up:
+            process.wait_for_port(port, up)
+            subject = Subject(OURS, port, up.pid, _bearer(base))
+            _check(settings, subject)
+            yield subject
+
+
+def _bearer(base: Ground) -> dict[str, str]:
+    return {"authorization": f"Bearer {base.api_key}"}
+
+
+def _start_peer(
+    stack: ExitStack, settings: Settings, peer: Peer, engine_port: int, subjects: list[Subject]
+) -> None:
+    print(f"{peer.name}: preparing", flush=True)
+    reason = peer.ensure()
+    if reason:
+        print(f"{peer.name}: skipped, {reason}")
+        return
+    port = process.free_port()
+    log = settings.folder / f"{peer.name}.log"
+    try:
+        up = stack.enter_context(
+            process.running(
+                peer.command(peer.folder(), port, engine_port),
+                core=process.GATEWAY_CORE,
+                log=log,
+                env=peer.env,
+                cwd=settings.folder,
+            )
+        )
+        process.wait_for_port(port, up, peer.start_seconds)
+        subject = Subject(peer.name, port, up.pid, peer.headers(engine_port))
+        _check(settings, subject)
+    except (OSError, RuntimeError) as error:
+        print(f"{peer.name}: skipped, {error}\n{log.read_text(errors='replace')[-600:]}")
+        return
+    subjects.append(subject)
+
+
+def _check(settings: Settings, subject: Subject) -> None:
+    """A gateway that answers errors would look fast: refuse to measure it."""
+    for shape in SHAPES:
+        for _ in range(20):
+            figures = _load(settings, subject, shape, seconds=0.3)
+            if figures["requests"] and not figures["errors"]:
+                break
+        else:
+            raise RuntimeError(f"{subject.name} answers {shape} with errors")
+
+
+def _round(settings: Settings, subject: Subject, shape: str) -> None:
+    _load(settings, subject, shape, seconds=WARM_SECONDS)
+    before = process.cpu_ns(subject.pid)
+    figures = _load(settings, subject, shape, seconds=settings.seconds)
+    spent = process.cpu_ns(subject.pid) - before
+    if figures["errors"]:
+        raise RuntimeError(f"{subject.name}: {figures['errors']:.0f} errors under {shape} load")
+    subject.cpu_us.setdefault(shape, []).append(spent / 1000 / figures["requests"])
+    rate = figures["requests"] / figures["seconds"]
+    subject.rate.setdefault(shape, []).append(rate)
+
+
+def _load(settings: Settings, subject: Subject, shape: str, *, seconds: float) -> dict[str, float]:
+    path = settings.folder / f"{subject.name}-{shape}.request"
+    path.write_bytes(_request(subject, shape))
+    command = [str(settings.native["load"]), str(subject.port), str(CONNECTIONS), str(seconds)]
+    pinned = ["taskset", "-c", str(process.LOAD_CORE), *command, str(path)]
+    figures: dict[str, float] = json.loads(
+        subprocess.run(pinned, check=True, capture_output=True, timeout=seconds + 60).stdout
+    )
+    return figures
+
+
+def _request(subject: Subject, shape: str) -> bytes:
+    body = json.dumps({**BODY, **SHAPES[shape]}).encode()
+    head = [
+        "POST /v1/chat/completions HTTP/1.1",
+        f"host: 127.0.0.1:{subject.port}",
+        "content-type: application/json",
+        *(f"{name}: {value}" for name, value in subject.headers.items()),
+        f"content-length: {len(body)}",
+    ]
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+BODY: Final = {
+    "model": "m",
+    "messages": [
+        {"role": "system", "content": "You are a helpful assistant."},
+        {"role": "user", "content": "Say something about gateways in about thirty words."},
+    ],
+    "temperature": 0.2,
+    "max_tokens": 64,
+}
+SHAPES: Final[dict[str, dict[str, bool]]] = {"unary": {}, "stream": {"stream": True}}
+
+
+def _rows(subjects: list[Subject]) -> Iterator[Row]:
+    ours = subjects[0]
+    up = {subject.name: subject for subject in subjects[1:]}
+    for shape in SHAPES:
+        for peer in PEERS:
+            other = up.get(peer.name)
+            for name, unit, figures in (
+                (f"cpu_per_request_{shape}", "µs/request", "cpu_us"),
+                (f"requests_per_core_{shape}", "requests/s", "rate"),
+            ):
+                value = statistics.median(getattr(ours, figures)[shape])
+                peer_value = (
+                    None if other is None else statistics.median(getattr(other, figures)[shape])
+                )
+                yield row(name, unit, value, peer.name, peer_value)
