@@ -1,0 +1,3 @@
+"""Tests of console."""
+
+from __future__ import annotations
