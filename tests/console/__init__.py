@@ -1,3 +1,0 @@
-"""Tests of console."""
-
-from __future__ import annotations
