@@ -7,6 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from policies.schema.snapshot import Endpoint, Pool, Tenant
+
 
 @dataclass(frozen=True, slots=True)
 class EndpointFacts:
@@ -18,12 +20,21 @@ class EndpointFacts:
     engine: str
     region: str | None
 
+    @classmethod
+    def of(cls, pool: Pool, endpoint: Endpoint) -> EndpointFacts:
+        return cls(endpoint.id, pool.id, pool.model, pool.engine, endpoint.region)
+
 
 @dataclass(frozen=True, slots=True)
 class TenantFacts:
     id: str
     allowed_regions: tuple[str, ...] | None = None
     """The tenant's own fence; None: it has none. A skill's settings may only tighten it."""
+
+    @classmethod
+    def of(cls, tenant: Tenant) -> TenantFacts:
+        fence = tenant.geo_fence
+        return cls(tenant.id, None if fence is None else fence.allowed_regions)
 
 
 @dataclass(frozen=True, slots=True)

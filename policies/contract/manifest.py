@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
 from policies.contract.config import SkillConfig
-from policies.contract.facts import TenantFacts
+from policies.contract.facts import EndpointFacts, Finding, TenantFacts
 from policies.contract.roles import Role
+
+
+def bound_by_nothing(_facts: TenantFacts) -> bool:
+    return False
+
+
+def warns_of_nothing(
+    _plan: Any, _facts: TenantFacts, _endpoints: Sequence[EndpointFacts]
+) -> Sequence[Finding]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,16 @@ class Skill:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     deadline_ms: int = 5
+    bound_by: Callable[[TenantFacts], bool] = bound_by_nothing
+    """Whether facts of the tenant alone put the skill in force, whatever its mode: see
+    `policies.merge.stages`.
+    """
+    warns: Callable[[Any, TenantFacts, Sequence[EndpointFacts]], Sequence[Finding]] = (
+        warns_of_nothing
+    )
+    """Pure: what an administrator should read before publishing this plan for this tenant, given
+    the endpoints of one model. A warning never blocks.
+    """
 
     def load_runtime(self) -> type[Any]:
         module, _, name = self.runtime.partition(":")
