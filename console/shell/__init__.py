@@ -1,0 +1,1 @@
+"""What stands around every page: navigation by role, policy version and workers, theme, error pages."""

@@ -1,0 +1,84 @@
+"""The sidebar. Read from the same permission table as the views, so that no link leads to a refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from console.accounts.permissions import can
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    title: str
+    icon: str
+    url_name: str
+    action: str
+    """Permission without which the entry is not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    title: str
+    icon: str
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    title: str
+    links: tuple[Link, ...]
+
+
+ENTRIES: tuple[tuple[str, tuple[Entry, ...]], ...] = (
+    (
+        "Operate",
+        (
+            Entry("Overview", "overview", "overview:home", "overview.read"),
+            Entry("Live", "live", "fleet:live", "live.read"),
+        ),
+    ),
+    (
+        "Policies",
+        (
+            Entry("Studio", "studio", "studio:home", "policies.read"),
+            Entry("Versions", "versions", "studio:versions", "policies.read"),
+        ),
+    ),
+    (
+        "Access",
+        (
+            Entry("Tenants", "tenant", "tenants:list", "tenants.read"),
+            Entry("Keys", "key", "keys:list", "keys.read"),
+            Entry("Providers and models", "plug", "providers:list", "pools.read"),
+        ),
+    ),
+    (
+        "Spend",
+        (
+            Entry("Spend", "spend", "spend:home", "usage.read"),
+            Entry("Budgets", "budget", "budgets:list", "budgets.read"),
+        ),
+    ),
+)
+
+
+def groups_for(request: HttpRequest) -> list[Group]:
+    """The groups this person may open, with the link of the page they are on marked."""
+    groups = (
+        Group(
+            title,
+            tuple(_link(entry, request.path) for entry in entries if can(request, entry.action)),
+        )
+        for title, entries in ENTRIES
+    )
+    return [group for group in groups if group.links]
+
+
+def _link(entry: Entry, path: str) -> Link:
+    url = reverse(entry.url_name)
+    current = path == url or (url != "/" and path.startswith(url))
+    return Link(entry.title, entry.icon, url, current)
