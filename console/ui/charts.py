@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from console.ui import format as form
 
-
 _NEAR, _AT_LIMIT = 0.80, 0.95
 
 
