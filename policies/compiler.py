@@ -280,8 +280,12 @@ def _contradictions(inventory: Inventory, index: PolicyIndex) -> Iterator[Proble
             try:
                 index.merged(entry.slug, scopes)
             except ValidationError as error:
-                message = f"{' + '.join(scopes)}: {error.errors()[0]['msg']}"
+                message = f"{' + '.join(scopes)}: {_cause(error)}"
                 yield Problem("contradiction", scopes[-1], f"/skills/{entry.slug}", message)
+
+
+def _cause(error: ValidationError) -> str:
+    return str(error.errors()[0]["msg"]).removeprefix("Value error, ")
 
 
 def _chains(inventory: Inventory, index: PolicyIndex) -> Iterator[tuple[str, ...]]:
