@@ -82,10 +82,11 @@ def _objects(snapshot: Snapshot) -> Objects:
 
 
 def _flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted names. A field that is not set is absent: setting it is an addition."""
     flat: dict[str, Any] = {}
     for name, value in fields.items():
         if isinstance(value, dict):
             flat.update(_flat(value, f"{prefix}{name}."))
-        elif prefix or name != "id":
+        elif value is not None and (prefix or name != "id"):
             flat[prefix + name] = value
     return flat
