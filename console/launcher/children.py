@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 _TETHER = Path(__file__).with_name("tether.py")
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def spawn(
@@ -56,3 +58,36 @@ def stop(
 def kill_group(leader: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Grandchildren whose parent dies become ours, so that `end_orphans` can find them (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_orphans() -> None:
+    """Kills and reaps whatever is still ours, until nothing is."""
+    while True:
+        for pid in _own_children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _own_children() -> list[int]:
+    return [
+        int(status.parent.name)
+        for status in Path("/proc").glob("[0-9]*/stat")
+        if _parent_of(status) == os.getpid()
+    ]
+
+
+def _parent_of(status: Path) -> int | None:
+    with contextlib.suppress(OSError):
+        # The name may hold spaces and brackets; the fields begin behind its last one: state, parent …
+        return int(status.read_text().rpartition(")")[2].split()[1])
+    return None

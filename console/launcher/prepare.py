@@ -1,0 +1,45 @@
+"""`python -m console.launcher.prepare`: migrations, a first snapshot and, when asked for, the demo seed.
+
+A process of its own, because it needs Django and the launcher should not. Its last line is the reason when it fails.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import django
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from django.db import OperationalError
+
+from console.launcher.errors import LauncherError
+from console.launcher.settings import LauncherSettings
+from console.settings.env import default_settings
+
+
+def main() -> int:
+    try:
+        prepare(LauncherSettings.from_environment())
+    except (LauncherError, ImproperlyConfigured, OperationalError) as error:
+        print(" ".join(str(error).split()), flush=True)
+        return 1
+    return 0
+
+
+def prepare(settings: LauncherSettings) -> None:
+    """Safe to repeat: what stands is kept."""
+    default_settings()
+    django.setup()
+    call_command("migrate", interactive=False, verbosity=1)
+    if os.environ.get("DJANGO_SETTINGS_MODULE", "").endswith(".prod"):
+        call_command("collectstatic", interactive=False, verbosity=0)
+    from console.launcher import seed  # needs the apps to be loaded
+
+    seed.ensure_snapshot()
+    if settings.seed_demo:
+        seed.ensure_demo(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
