@@ -120,6 +120,13 @@ class Transport(Protocol):
         """Start an exchange with `request`, a whole HTTP/1.1 message made by `request_head.RequestHead`."""
         ...
 
+    @property
+    def open_connections(self) -> int: ...
+
+    def sweep(self, now: float) -> None:
+        """Act on deadlines that are over at monotonic second `now`; called a few times a second."""
+        ...
+
     def close(self) -> None:
         """Take no new work; idle connections close now, busy ones when their exchange ends."""
         ...
