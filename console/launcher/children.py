@@ -69,7 +69,7 @@ def adopt_orphans() -> None:
 def end_orphans() -> None:
     """Kills and reaps whatever is still ours, until nothing is."""
     while True:
-        for pid in _own_children():
+        for pid in children_of(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         try:
@@ -78,11 +78,11 @@ def end_orphans() -> None:
             return
 
 
-def _own_children() -> list[int]:
+def children_of(parent: int) -> list[int]:
     return [
         int(status.parent.name)
         for status in Path("/proc").glob("[0-9]*/stat")
-        if _parent_of(status) == os.getpid()
+        if _parent_of(status) == parent
     ]
 
 

@@ -5,23 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
 
 from console.launcher.errors import LauncherError
 from console.launcher.home import write_private
 from console.launcher.runfile import Login, RunFile
 from console.launcher.settings import LauncherSettings
 
-ADMIN: Final = "admin"
-FINANCE: Final = "finance"
-
 
 @dataclass(frozen=True, slots=True)
 class Demo:
     tenant_id: str
     pool_id: str
-    admin_password: str
-    finance_password: str
+    admin: Login
+    finance: Login
     api_key: str
     model: str
     management_token: str
@@ -30,8 +26,10 @@ class Demo:
     def read(cls, home: Path) -> Demo:
         """Raises LauncherError when the file is damaged; it is written whole or not at all."""
         try:
-            return cls(**json.loads(_path(home).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
+            fields = json.loads(_path(home).read_text(encoding="utf-8"))
+            logins = {name: Login(**fields.pop(name)) for name in ("admin", "finance")}
+            return cls(**fields, **logins)
+        except (OSError, ValueError, TypeError, KeyError) as error:
             raise LauncherError(f"{_path(home)} cannot be read: {error}") from None
 
     @classmethod
@@ -45,8 +43,8 @@ class Demo:
         return RunFile(
             settings.console_url,
             settings.gateway_url,
-            Login(ADMIN, self.admin_password),
-            Login(FINANCE, self.finance_password),
+            self.admin,
+            self.finance,
             self.api_key,
             self.model,
             self.management_token,

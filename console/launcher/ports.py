@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import time
+from pathlib import Path
 from typing import Final
 
 from console.launcher.errors import LauncherError
@@ -25,6 +26,17 @@ def claim(variable: str, host: str, port: int) -> int:
         if time.monotonic() > deadline:
             raise LauncherError(f"port {port} is in use on {host}; set {variable} to a free one")
         time.sleep(0.1)
+
+
+def claim_kept(variable: str, port: int, memory: Path) -> int:
+    """Like `claim` on loopback, but for 0 the port of the last run when it is free: endpoints keep their address."""
+    if port == 0 and memory.exists():
+        text = memory.read_text().strip()
+        if text.isdigit() and is_free("127.0.0.1", int(text)):
+            port = int(text)
+    claimed = claim(variable, "127.0.0.1", port)
+    memory.write_text(f"{claimed}\n")
+    return claimed
 
 
 def is_free(host: str, port: int) -> bool:

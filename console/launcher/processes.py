@@ -28,6 +28,7 @@ CRASH_WINDOW_S: Final = 60.0
 _FIRST_DELAY_S: Final = 0.5
 _MAX_DELAY_S: Final = 10.0
 _REMEMBERED_LINES: Final = 200
+_GRACE_S: Final = 8.0
 STOP_ORDER: Final = ("gateway", "console", "agent", "beat", "worker", "ingest", "pod")
 """The gateway first: it drains, and what it still measures is shipped while ingest runs."""
 
@@ -74,12 +75,14 @@ class Supervisor:
     def __init__(self, environment: Mapping[str, str], root: Path, output: Output) -> None:
         self._environment = environment
         self._root = root
-        self._output = output
+        self.output = output
         self.services: dict[str, Service] = {}
 
     def start(self, name: str, command: list[str]) -> Service:
         service = self.services.setdefault(name, Service(name, command))
         service.restart_at = None
+        service.unavailable = False
+        service.lines.clear()
         service.process = children.spawn(
             command, output=subprocess.PIPE, env=self._environment, cwd=self._root
         )
@@ -103,10 +106,15 @@ class Supervisor:
         """In order; each has its grace, then its whole group is killed."""
         order = {name: place for place, name in enumerate(STOP_ORDER)}
         for service in sorted(self.services.values(), key=lambda one: order.get(one.name, 99)):
-            if service.process is not None:
-                children.stop(service.process, grace_s=8.0)
-                service.process = None
-                service.unavailable = True
+            self.stop_one(service.name)
+
+    def stop_one(self, name: str) -> None:
+        """It stays down until it is started again."""
+        service = self.services[name]
+        if service.process is not None:
+            children.stop(service.process, grace_s=_GRACE_S)
+            service.process = None
+        service.unavailable = True
 
     def _ended(self, service: Service, now: float, *, restart: bool) -> None:
         code = service.process.returncode if service.process else None
@@ -122,7 +130,7 @@ class Supervisor:
                 f"{service.name} ended{times} ({_reason(code)}): {service.last_line}"
             )
         service.restart_at = now + service.delay_s()
-        self._output.line("ace", f"{service.name} ended ({_reason(code)}), starting it again")
+        self.output.line("ace", f"{service.name} ended ({_reason(code)}), starting it again")
 
     def _pump(self, service: Service, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -131,7 +139,7 @@ class Supervisor:
                 text = raw.decode(errors="replace").rstrip()
                 if text:
                     service.lines.append(text[:300])
-                self._output.line(service.name, text)
+                self.output.line(service.name, text)
 
 
 def _reason(code: int | None) -> str:

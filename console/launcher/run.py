@@ -83,7 +83,7 @@ class Run:
             asked,
             console_port=ports.claim("ACE_CONSOLE_PORT", asked.console_host, asked.console_port),
             gateway_port=ports.claim("ACE_GATEWAY_PORT", asked.gateway_host, asked.gateway_port),
-            pod_port=ports.claim("ACE_POD_PORT", "127.0.0.1", asked.pod_port),
+            pod_port=ports.claim_kept("ACE_POD_PORT", asked.pod_port, asked.home / "pod_port"),
         )
 
     def _start_servers(self, stack: contextlib.ExitStack) -> None:
