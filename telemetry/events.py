@@ -1,8 +1,9 @@
 """What happened, as the data plane records it and the ledger reads it. No Django, no I/O.
 
-Events are msgpack arrays with an integer tag, so one costs 0.2 µs to write and old readers fail loudly, not wrongly.
-A request leaves `RequestOpened` before the engine hears of it, `RequestProgressed` while it streams and exactly one
-`RequestFinished`; a worker that finds an open request without an end after a crash writes the end itself.
+Events are msgpack arrays with an integer tag, so one costs 0.2 µs to write and old readers fail
+loudly, not wrongly. A request leaves `RequestOpened` before the engine hears of it,
+`RequestProgressed` while it streams and exactly one `RequestFinished`; a worker that finds an open
+request without an end after a crash writes the end itself.
 """
 
 from __future__ import annotations
@@ -12,12 +13,19 @@ from typing import Final, Literal
 import msgspec
 
 USAGE_STREAM: Final = "ace:usage"
-"""Redis stream. Fields: `s` spool id, `q` decimal sequence in that spool, `e` one encoded event."""
+"""Redis stream. Fields: `s` spool id, `q` decimal sequence in that spool, `e` one encoded event.
+
+Optional `b`: the lowest sequence the spool still holds. What lies below cannot come any more, so a
+gap there (a ledger restored from an old backup) is reported and no longer waited for.
+"""
 
 USAGE_GROUP: Final = "ingest"
 
 WATERMARK_KEY: Final = "ace:usage:watermark"
-"""Hash: spool id -> highest sequence below which everything is in the ledger. A spool keeps segments above it."""
+"""Hash: spool id -> sequence up to and including which everything is in the ledger.
+
+A spool keeps what lies above it, and ships that again when the mark stands still.
+"""
 
 SAMPLE_STREAM: Final = "ace:samples"
 """Redis stream, capped. Field `e`: one encoded `telemetry.nvml` sample batch."""
@@ -26,7 +34,8 @@ FINDING_STREAM: Final = "ace:findings"
 """Redis stream, capped. Field `e`: JSON of one `Finding`, from observer skills and the agents."""
 
 UsageSource = Literal["engine", "counted", "estimated", "none"]
-"""engine: reported. counted: events seen before a cut. estimated: a bound, flagged as such. none: nothing was produced."""
+"""engine: reported. counted: events seen before a cut. estimated: a bound, flagged as such.
+none: nothing was produced."""
 
 Outcome = Literal[
     "ok",
@@ -56,7 +65,7 @@ class Attempt(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Decisions(msgspec.Struct, array_like=True, frozen=True):
-    """Everything the explainer shows: who could have served, who was left out and why, what was tried."""
+    """What the explainer shows: who could have served, who was left out and why, what was tried."""
 
     candidates: tuple[str, ...] = ()
     eliminated: tuple[Elimination, ...] = ()
@@ -95,7 +104,10 @@ class RequestProgressed(msgspec.Struct, array_like=True, tag=2, frozen=True):
 
 
 class RequestFinished(msgspec.Struct, array_like=True, tag=3, frozen=True):
-    """The one end of a dispatched request; becomes one ledger row (tenant, request, attempt, kind unique)."""
+    """The one end of a dispatched request; becomes one ledger row.
+
+    Unique by tenant, request, attempt and kind.
+    """
 
     request_id: str
     attempt: int
@@ -134,7 +146,10 @@ class RequestFinished(msgspec.Struct, array_like=True, tag=3, frozen=True):
 
 
 class RequestRefused(msgspec.Struct, array_like=True, tag=4, frozen=True):
-    """A known key was turned away before dispatch. Costs nothing, is not in the ledger, can be explained."""
+    """A known key was turned away before dispatch.
+
+    Costs nothing, is not in the ledger, can be explained.
+    """
 
     request_id: str
     tenant_id: str

@@ -1,6 +1,6 @@
-"""Tables of what happened. Ids of tenants, keys and pools are plain text: telemetry knows none of their tables.
+"""Tables of what happened. Ids of tenants, keys and pools are text: their tables are not ours.
 
-Money is integer micro-dollars, times are UTC. Rows of the ledger are never changed: a trigger refuses it.
+Money is integer micro-dollars, times are UTC. No row of the ledger changes: a trigger refuses it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ID_LENGTH: Final = 64
 REQUEST_ID_LENGTH: Final = 128
 MODEL_LENGTH: Final = 120
 CODE_LENGTH: Final = 120
-UNIT_FIELDS: Final = ("input_tokens", "cached_input_tokens", "output_tokens", "billed_microusd")
+SUBJECT_LENGTH: Final = 200
 
 
 def _id() -> models.CharField[str, str]:
@@ -22,7 +22,7 @@ def _id() -> models.CharField[str, str]:
 
 
 class LedgerEntry(models.Model):
-    """One billed fact. Append-only; (tenant, request, attempt, kind) is unique, so that a redelivery changes nothing."""
+    """One billed fact. Append-only, and unique, so that a redelivery changes nothing."""
 
     tenant_id = _id()
     request_id = models.CharField(max_length=REQUEST_ID_LENGTH)
@@ -48,7 +48,7 @@ class LedgerEntry(models.Model):
     outcome = models.CharField(max_length=20)
     status = models.PositiveSmallIntegerField()
     bucket_start = models.DateTimeField()
-    """The quarter of an hour (UTC) of `occurred_at`: fine enough for the days of every time zone."""
+    """The quarter of an hour (UTC) of `occurred_at`: it fits the days of every time zone."""
     occurred_at = models.DateTimeField()
     snapshot_version = models.BigIntegerField()
     policy_revision = models.BigIntegerField()
@@ -65,6 +65,7 @@ class LedgerEntry(models.Model):
         indexes = [
             models.Index(fields=["tenant_id", "occurred_at"], name="ledger_tenant_time"),
             models.Index(fields=["occurred_at"], name="ledger_time"),
+            models.Index(fields=["request_id"], name="ledger_request"),
         ]
 
     def __str__(self) -> str:
@@ -72,7 +73,10 @@ class LedgerEntry(models.Model):
 
 
 class RequestRecord(models.Model):
-    """What the explainer and the live page show of a request. Kept for a bounded time; the ledger is the account."""
+    """What the explainer and the live page show of a request. Kept for a bounded time.
+
+    The ledger is the account; tokens and money stand here again so that one read shows a request.
+    """
 
     tenant_id = _id()
     request_id = models.CharField(max_length=REQUEST_ID_LENGTH)
@@ -119,7 +123,7 @@ class RequestRecord(models.Model):
 
 
 class UsageRollup(models.Model):
-    """Sums of the ledger for one quarter of an hour. Written in the transaction that writes the ledger."""
+    """Sums of the ledger for a quarter of an hour, written in the transaction that writes it."""
 
     bucket_start = models.DateTimeField()
     tenant_id = _id()
@@ -153,7 +157,10 @@ class UsageRollup(models.Model):
 
 
 class IngestWatermark(models.Model):
-    """How far one worker's spool is in the ledger. `ranges` are sequences above a gap that are in it as well."""
+    """How far one worker's spool is in the ledger.
+
+    `ranges` are sequences above a gap that are in it as well.
+    """
 
     spool_id = models.CharField(max_length=REQUEST_ID_LENGTH, primary_key=True)
     sequence = models.BigIntegerField()
@@ -178,7 +185,7 @@ class StreamPosition(models.Model):
 
 
 class DeadLetter(models.Model):
-    """An event that could not be read or stored, kept whole with the reason. It blocks nothing behind it."""
+    """An event that could not be stored, kept whole with the reason. It blocks nothing behind it."""
 
     origin = models.CharField(max_length=200, unique=True)
     """Spool and sequence, or the stream entry when those could not be read."""
@@ -199,7 +206,7 @@ class FindingRecord(models.Model):
 
     skill = models.CharField(max_length=CODE_LENGTH)
     code = models.CharField(max_length=CODE_LENGTH)
-    subject = models.CharField(max_length=200)
+    subject = models.CharField(max_length=SUBJECT_LENGTH)
     severity = models.CharField(max_length=10)
     message = models.TextField()
     count = models.BigIntegerField(default=1)
@@ -217,7 +224,7 @@ class FindingRecord(models.Model):
 
 
 class GpuSampleRollup(models.Model):
-    """One reading of one GPU over one minute. A reading that did not come has no row: absent is not zero."""
+    """One reading of one GPU over a minute. What did not come has no row: absent is not zero."""
 
     minute = models.DateTimeField()
     node = models.CharField(max_length=CODE_LENGTH)

@@ -1,4 +1,4 @@
-"""Price arithmetic, in one place for the gateway that bills, the ledger that checks and the page that explains."""
+"""Price arithmetic, in one place for the gateway, the ledger and the page that explains."""
 
 from __future__ import annotations
 
