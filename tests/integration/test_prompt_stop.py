@@ -50,7 +50,7 @@ async def test_a_revoked_key_is_dead_on_every_worker_within_a_second(tmp_path: P
 
 
 def _is_of(answer: Answer, stack: Stack, key_id: str) -> bool:
-    return stack.api.request(answer.header("x-request-id"))["key"] == key_id
+    return bool(stack.api.request(answer.header("x-request-id"))["key"] == key_id)
 
 
 async def test_a_client_that_leaves_stops_the_engine_and_pays_for_what_was_made(
