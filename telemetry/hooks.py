@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from telemetry.live import LiveState
+    from telemetry.state import LiveState
 
 
 class BudgetSubject(NamedTuple):

@@ -17,7 +17,7 @@ from channels.layers import get_channel_layer
 from django.db import DatabaseError, InterfaceError, connection
 
 from telemetry.clock import Clock
-from telemetry.events import FINDING_STREAM, SAMPLE_STREAM, WATERMARK_KEY
+from telemetry.events import FINDING_STREAM, SAMPLE_STREAM, USAGE_STREAM, WATERMARK_KEY
 from telemetry.hooks import UnregisteredError
 from telemetry.ledger import write_position
 from telemetry.live import Heard, LiveFeed
@@ -37,7 +37,7 @@ TICK_S: Final = 1.0
 RETRY_S: Final = 0.5
 FLUSH_S: Final = 10.0
 CLAIM_S: Final = 30.0
-DRAINED: Final = "usage"
+SEND_TIMEOUT_S: Final = 1.0
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,9 @@ class Ingest:
         self._waiting = Batch()
         """Read and not yet stored: kept while the database is away."""
         self._due: dict[str, float] = {}
-        self._storing = True
+        self._storing = False
+        self._has_rival = False
+        """Another process is the writer: it beats, we are silent."""
         self._samples_stored = ""
         self._dead_letters = 0
         self._as_of_ms = 0
@@ -76,7 +78,7 @@ class Ingest:
         well = self._try(self._consume)
         if well:
             well = self._try(self._prime)
-        if self._is_due("tick", TICK_S):
+        if not self._has_rival and self._is_due("tick", TICK_S):
             self._tick()
         if well and self._is_due("claim", CLAIM_S):
             well = self._try(self._reader.claim)
@@ -101,7 +103,7 @@ class Ingest:
         self._say_once("database", "the database is out of reach, usage waits: %s", error)
         self._storing = False
         self._due["database"] = self._clock.monotonic_s() + RETRY_S
-        connection.close()
+        _drop_connection()
 
     def _say_once(self, what: str, text: str, error: Exception) -> None:
         if self._is_due(f"say-{what}", 10.0):
@@ -127,7 +129,8 @@ class Ingest:
             cursor.execute("SELECT pg_try_advisory_lock(%s)", [LOCK])
             row = cursor.fetchone()
         self._storing = bool(row and row[0])
-        if not self._storing:
+        self._has_rival = not self._storing
+        if self._has_rival:
             return
         self._samples_stored = position(SAMPLE_STREAM)
         self._live.findings_id = position(FINDING_STREAM)
@@ -137,9 +140,12 @@ class Ingest:
 
     def _publish_marks(self) -> None:
         """A Redis that lost its memory learns how far each spool is in the ledger."""
-        marks = self._store.marks()
+        self._set_marks(self._store.marks())
+
+    def _set_marks(self, marks: dict[str, int]) -> None:
         if marks:
-            self._redis.hset(WATERMARK_KEY, mapping={name: str(m) for name, m in marks.items()})
+            values: dict[Any, Any] = {name: str(mark) for name, mark in marks.items()}
+            self._redis.hset(WATERMARK_KEY, mapping=values)
 
     # -- usage -------------------------------------------------------------------------------------
 
@@ -149,6 +155,9 @@ class Ingest:
             return
         if not self._waiting:
             self._waiting = self._reader.read(self._block_ms())
+            if self._reader.forgotten:
+                self._publish_marks()
+                self._reader.forgotten = False
         if not self._waiting:
             self._drained()
             return
@@ -158,9 +167,7 @@ class Ingest:
         self._live.add(stored.seen)
         self._dead_letters += stored.dead
         self._as_of_ms = max(self._as_of_ms, batch.last_ms)
-        if stored.marks:
-            marks = {name: str(mark) for name, mark in stored.marks.items()}
-            self._redis.hset(WATERMARK_KEY, mapping=marks)
+        self._set_marks(stored.marks)
         self._reader.acknowledge(batch)
 
     def _block_ms(self) -> int:
@@ -171,7 +178,7 @@ class Ingest:
         """Nothing waits: everything until now is counted."""
         self._as_of_ms = self._clock.unix_ms()
         if self._is_due("as_of", TICK_S):
-            write_position("ace:usage", "", from_ms(self._as_of_ms))
+            write_position(USAGE_STREAM, "", from_ms(self._as_of_ms))
 
     def _pause_for_database(self) -> None:
         if self._clock.monotonic_s() >= self._due.get("database", 0.0):
@@ -229,6 +236,14 @@ class Ingest:
         if layer is None:
             return
         try:
-            self._runner.run(layer.group_send(LIVE_GROUP, {"type": "live.tick", "seq": seq}))
-        except (redis.RedisError, OSError) as error:
+            send = layer.group_send(LIVE_GROUP, {"type": "live.tick", "seq": seq})
+            self._runner.run(asyncio.wait_for(send, SEND_TIMEOUT_S))
+        except (redis.RedisError, OSError, TimeoutError) as error:
             self._say_once("layer", "the live page was not told: %s", error)
+
+
+def _drop_connection() -> None:
+    """Closed for good: given back to a pool alive, it would keep the lock."""
+    if connection.connection is not None:
+        connection.connection.close()
+    connection.close()

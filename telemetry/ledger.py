@@ -108,8 +108,11 @@ def write_progress(progress: Mapping[str, Progress], now: dt.datetime) -> None:
 
 
 def write_position(stream: str, last_id: str, as_of: dt.datetime) -> None:
-    StreamPosition.objects.update_or_create(
-        stream=stream, defaults={"last_id": last_id, "as_of": as_of}
+    StreamPosition.objects.bulk_create(
+        [StreamPosition(stream=stream, last_id=last_id, as_of=as_of)],
+        update_conflicts=True,
+        unique_fields=["stream"],
+        update_fields=["last_id", "as_of"],
     )
 
 

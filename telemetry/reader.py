@@ -58,6 +58,8 @@ class UsageReader:
         self._redis = client
         self._cursor = "0"
         """`0`: entries handed out before and not acknowledged; `>`: new ones."""
+        self.forgotten = False
+        """Redis had no group for us: it lost its memory, the watermarks with it."""
 
     def read(self, block_ms: int) -> Batch:
         """Up to BATCH entries; empty after `block_ms` without any. Raises redis.RedisError."""
@@ -110,6 +112,7 @@ class UsageReader:
 
     def _make_group(self) -> None:
         """Redis came back empty. Begin at the start: shippers may have been faster than we."""
+        self.forgotten = True
         try:
             self._redis.xgroup_create(
                 events.USAGE_STREAM, events.USAGE_GROUP, id="0", mkstream=True
