@@ -31,7 +31,7 @@ check: setup-test ## Format, lint, types, import contracts, templates, docs drif
 	$(BIN)/mypy
 	find templates console -name '*.html' -print0 | xargs -0 -r $(BIN)/djade --check --target-version 5.2
 	$(BIN)/djlint templates console --lint --quiet
-	git ls-files '*.md' | xargs -r grep -l '\[\[\[cog' | xargs -r $(BIN)/cog --check -c
+	git ls-files '*.md' | xargs -r grep -l '\[\[\[cog' | xargs -r $(BIN)/cog -I . --check -c
 	$(BIN)/deptry .
 	git ls-files -- ':!static/vendor' ':!*.json' ':!deploy/locks' | xargs $(BIN)/codespell
 	$(PY) deploy/drift.py
@@ -42,7 +42,7 @@ fmt: setup-test ## Format Python and templates, and write generated parts of the
 	find templates console -name '*.html' -print0 | xargs -0 -r $(BIN)/djade --target-version 5.2
 
 docs: setup-test ## Write the generated parts of the docs and the OpenAPI document anew
-	git ls-files '*.md' | xargs -r grep -l '\[\[\[cog' | xargs -r $(BIN)/cog -r -c
+	git ls-files '*.md' | xargs -r grep -l '\[\[\[cog' | xargs -r $(BIN)/cog -I . -r -c
 	$(PY) deploy/drift.py --write
 
 bench: setup-test ## Measure, print ratios against peers, write benchmarks/results/latest.json

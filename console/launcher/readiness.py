@@ -25,7 +25,7 @@ _HTTP_TIMEOUT_S: Final = 2.0
 
 @dataclass(frozen=True)
 class HttpProbe:
-    """Ready when `url` answers 200."""
+    """Ready when `url` answers, without an error, with a text that holds `contains`."""
 
     url: str
     headers: Mapping[str, str] | None = None
@@ -37,7 +37,7 @@ class HttpProbe:
                 answer = client.get(self.url, headers=self.headers)
             except httpx.HTTPError:
                 return False
-        return answer.status_code == httpx.codes.OK and self.contains in answer.text
+        return not answer.is_error and self.contains in answer.text
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class TickProbe:
 def probes(settings: LauncherSettings) -> dict[str, Probe]:
     """One for each line of the Procfile."""
     return {
-        "console": HttpProbe(f"{settings.console_url}/livez"),
+        "console": HttpProbe(f"{settings.console_url}/sign-in/"),
         "gateway": HttpProbe(f"{settings.gateway_url}/readyz"),
         "ingest": TickProbe(settings.redis_url, "ace:live"),
         "worker": OutputProbe(r"celery@\S+ ready"),

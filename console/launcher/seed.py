@@ -6,7 +6,7 @@ Made once. What people change afterwards stays changed; only the pod's address f
 from __future__ import annotations
 
 import secrets
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from django.db import transaction
 
@@ -22,8 +22,14 @@ from console.launcher.settings import LauncherSettings
 from console.providers.models import Pool
 from console.providers.services import pool_create, pool_update
 from console.providers.specs import EndpointSpec, PoolPatch, PoolSpec, PriceSpec
-from console.studio.models import SnapshotRecord
-from console.studio.services import snapshot_publish
+from console.studio.selectors import version_newest
+from console.studio.services import (
+    DraftSpec,
+    document_save,
+    publish,
+    snapshot_publish,
+    snapshot_reannounce,
+)
 from console.tenants.models import Tenant
 from console.tenants.services import TenantSpec, tenant_create
 from policies.schema.snapshot import GeoFence
@@ -35,13 +41,21 @@ BUDGET_MICROUSD: Final = 5_000_000
 INPUT_MICROUSD_PER_MTOK: Final = 500_000
 OUTPUT_MICROUSD_PER_MTOK: Final = 1_500_000
 MAX_OUTPUT_TOKENS: Final = 1024
+POLICY: Final[dict[str, dict[str, Any]]] = {
+    "geo_residency": {"mode": "enforce"},
+    "circuit_breaker": {"mode": "enforce"},
+    "hardware_telemetry": {"mode": "enforce"},
+}
+"""Only regions that are known, tenants' fences, endpoints that work, and what the hardware says."""
 _PASSWORD_BYTES: Final = 15
 
 
 def ensure_snapshot() -> None:
-    """Gateways start only with a snapshot; an empty one refuses every key and is ready for the first."""
-    if not SnapshotRecord.objects.exists():
+    """Gateways start only with a snapshot; the first one refuses every key and is ready for the first of them."""
+    if version_newest() == 0:
         snapshot_publish(SYSTEM, "first start")
+    else:
+        snapshot_reannounce()
 
 
 def ensure_demo(settings: LauncherSettings) -> Demo:
@@ -69,7 +83,8 @@ def _create(settings: LauncherSettings) -> Demo:
         model=MODEL,
         management_token=token_create(SYSTEM, TokenSpec(name="Demo token")).plain,
     )
-    _publish_policy()
+    document_save(SYSTEM, "global", DraftSpec(skills=POLICY))
+    publish(SYSTEM, "Demo policy")
     demo.write(settings.home)
     return demo
 

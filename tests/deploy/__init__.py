@@ -1,0 +1,3 @@
+"""Tests of what stands in deploy/."""
+
+from __future__ import annotations
