@@ -84,7 +84,7 @@ class Segment:
 
 
 def allocate(path: Path, size: int) -> None:
-    """Make `path` a file of `size` zero bytes with all its blocks. OSError when the disk is full; leaves nothing then."""
+    """Make `path` a file of `size` zero bytes with all its blocks. OSError when the disk is full."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         os.posix_fallocate(fd, 0, size)

@@ -29,7 +29,7 @@ class SpoolFullError(Exception):
 
 
 class Spool:
-    """Appends come from the event loop only; `durable_seq` is written by the thread, everything else is read-only to it."""
+    """Appends come from the event loop only. The thread writes `durable_seq` and the spare; the rest it only reads."""
 
     def __init__(
         self, directory: Path, segments: list[Segment], segment_bytes: int, max_bytes: int
@@ -55,7 +55,7 @@ class Spool:
     # -- appending ---------------------------------------------------------------------------------------------------
 
     def open(self, payload: bytes) -> Segment:
-        """Record the start of a request; the segment returned goes into `finish`. SpoolFullError: refuse the request."""
+        """Record the start of a request; the segment goes into `finish`. SpoolFullError: refuse it."""
         if self.deferred or not self.has_room(len(payload)):
             raise SpoolFullError
         segment = self._append(payload)

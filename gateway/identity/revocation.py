@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from policies.schema import wire
 
@@ -40,7 +40,7 @@ class Revocations:
         """Revocations since the last poll, with a margin for clocks that differ."""
         margin_ms = 60_000
         floor = max(0, self._seen_ms - margin_ms)
-        entries = await redis.zrangebyscore(
+        entries: Any = await redis.zrangebyscore(
             wire.REVOCATIONS_KEY, floor, "+inf", withscores=True
         )
         self.add(entry for entry, _ in entries)

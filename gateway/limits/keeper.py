@@ -43,7 +43,9 @@ log: Final = logging.getLogger(__name__)
 class Waiter:
     __slots__ = ("deadline", "future", "hold")
 
-    def __init__(self, hold: int, future: asyncio.Future[tuple[Lease, ...]], deadline: float) -> None:
+    def __init__(
+        self, hold: int, future: asyncio.Future[tuple[Lease, ...]], deadline: float
+    ) -> None:
         self.hold, self.future, self.deadline = hold, future, deadline
 
 
@@ -185,9 +187,11 @@ class LeaseKeeper:
         lease.stale = False
         return lease.next_op()
 
-    def _call(self, leases: Sequence[Lease], hold: int, want: int) -> tuple[list[str], list[object]]:
+    def _call(
+        self, leases: Sequence[Lease], hold: int, want: int
+    ) -> tuple[list[str], list[int | str]]:
         keys = [wire.BUDGET_PRIME_LIST, scripts.RUN_SINCE_KEY]
-        args: list[object] = [self._slot, scripts.QUARANTINE_MS]
+        args: list[int | str] = [self._slot, scripts.QUARANTINE_MS]
         for lease in leases:
             keys.append(
                 wire.BUDGET_KEY.format(
@@ -229,7 +233,9 @@ class LeaseKeeper:
     def _lost(self, error: Exception) -> None:
         """Refuse at once what does not fit, for a moment, rather than let every request wait for a timeout."""
         if self.reachable:
-            log.warning("budgets out of reach; spending what is leased", extra={"reason": str(error)})
+            log.warning(
+                "budgets out of reach; spending what is leased", extra={"reason": str(error)}
+            )
         self.reachable = False
         self._retry_at = time.monotonic() + SYNC_S / 2
         for lease in self._book.leases.values():

@@ -141,7 +141,16 @@ class Lease:
 class Purse:
     """The leases that must pay together for one key's requests. Rolls into new windows by itself."""
 
-    __slots__ = ("_book", "hard", "leases", "refilling", "terms", "valid_until_ms", "waiting")
+    __slots__ = (
+        "_book",
+        "hard",
+        "leases",
+        "refilling",
+        "soft",
+        "terms",
+        "valid_until_ms",
+        "waiting",
+    )
 
     def __init__(self, book: LeaseBook, terms: tuple[BudgetTerms, ...]) -> None:
         self._book, self.terms = book, terms
@@ -149,6 +158,7 @@ class Purse:
         self.hard: tuple[Lease, ...] = ()
         self.valid_until_ms = 0
         self.waiting = self.refilling = False
+        self.soft = any(each.mode == "soft" for each in terms)
 
     def current(self, now_ms: int) -> tuple[Lease, ...]:
         if now_ms >= self.valid_until_ms:
@@ -183,9 +193,7 @@ class Purse:
         return worst.refusal()
 
     def over_soft_limit(self) -> bool:
-        return any(
-            x.terms.mode == "soft" and x.spent_by_all > x.terms.limit for x in self.leases
-        )
+        return any(x.terms.mode == "soft" and x.spent_by_all > x.terms.limit for x in self.leases)
 
 
 class LeaseBook:
@@ -197,7 +205,7 @@ class LeaseBook:
         self._restored: dict[tuple[str, int], Lease] = {}
         for saved in table.saved():
             terms = BudgetTerms(saved.budget_id, saved.budget_id, 0, "total", "UTC", "hard")
-            lease = Lease(table, terms, Window(saved.window_start_ms, 0), saved.index)
+            lease = Lease(table, terms, Window(saved.window_start_ms, 0), saved.record)
             lease.restore(saved.granted, saved.used, saved.op, saved.ledgered)
             key = saved.budget_id, saved.window_start_ms
             self.leases[key] = self._restored[key] = lease

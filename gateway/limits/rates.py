@@ -45,7 +45,9 @@ class Limiter:
         self._requests, self._tokens = limits.requests_per_minute, limits.tokens_per_minute
         self._concurrency = limits.concurrency
         self._share, self.use = share, use
-        self.unlimited = self._requests is None and self._tokens is None and self._concurrency is None
+        self.unlimited = (
+            self._requests is None and self._tokens is None and self._concurrency is None
+        )
 
     @property
     def requests_per_minute(self) -> int | None:

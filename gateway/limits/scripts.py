@@ -1,10 +1,11 @@
 """The Lua that grants and takes back budget leases, and the meaning of every field it keeps.
 
-One hash a (budget, window), `wire.BUDGET_KEY`. All amounts are micro-dollars.
+One hash a (budget, window), `wire.BUDGET_KEY`. All amounts are micro-dollars. Nothing is granted before
+`base_microusd` is there.
 
 | field | written by | meaning |
 |---|---|---|
-| `base_microusd` | `telemetry.ingest` | what the ledger says was spent in the window when it answered `wire.BUDGET_PRIME_LIST`; nothing is granted before it is there |
+| `base_microusd` | `telemetry.ingest` | spent in the window by the ledger, in answer to `wire.BUDGET_PRIME_LIST` |
 | `run` | script | `run_id` of the Redis process that holds the state |
 | `born_ms` | script | when the hash came back after it was lost alone; grants rest for QUARANTINE_MS |
 | `asked_ms` | script | when the ledger was last asked for `base_microusd` |

@@ -22,7 +22,7 @@ GRANTED, USED, OP, LEDGERED = (_ID_BYTES + 8 * n for n in range(1, 5))
 
 
 class SavedLease(NamedTuple):
-    index: int
+    record: int
     budget_id: str
     window_start_ms: int
     granted: int
@@ -42,9 +42,7 @@ class LeaseTable:
             os.posix_fallocate(self._fd, 0, size)
         self._map = mmap.mmap(self._fd, size)
         self._free = [
-            index
-            for index in range(size // RECORD_BYTES)
-            if not self._map[index * RECORD_BYTES]
+            index for index in range(size // RECORD_BYTES) if not self._map[index * RECORD_BYTES]
         ]
         self._free.reverse()
 

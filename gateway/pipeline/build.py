@@ -17,8 +17,7 @@ from gateway.pipeline.plan import KeyRecord, ModelOffer, RuntimePlan, StageFacto
 from gateway.protocols.errors import Refused
 from gateway.upstream.dispatch import Candidate, Lane, PoolTerms, SkillStage
 from gateway.upstream.engines import ENGINES
-from gateway.upstream.engines.table import Capabilities
-from gateway.upstream.request_head import Address, RequestHead, parse_base_url
+from gateway.upstream.request_head import RequestHead, parse_base_url
 from gateway.upstream.transport import Transport
 from policies.catalogue import CATALOGUE
 from policies.compiler import PolicyIndex, effective
@@ -31,7 +30,8 @@ CHAT_PATH: Final = "/v1/chat/completions"
 WARM_PLANS: Final = 2000
 """Plans that were in use under the old snapshot and are made for the new one before it is swapped in."""
 
-MakeTransport = Callable[[Address, Capabilities], Transport]
+OpenTransport = Callable[[str], Transport]
+"""By base URL; called in the event loop."""
 
 
 class BuildError(Exception):
@@ -47,12 +47,12 @@ class PlanBuilder:
         host: GatewayHost,
         book: LeaseBook,
         metrics: Metrics,
-        make_transport: MakeTransport,
+        open_transport: OpenTransport,
     ) -> None:
         self._secret, self._host, self._book, self._metrics = secret, host, book, metrics
-        self._make_transport = make_transport
+        self._open_transport = open_transport
         self.share: Final = Share()
-        self.lanes: Final[dict[tuple[str, str], Lane]] = {}
+        self._lanes: dict[tuple[str, str], Lane] = {}
         self._uses: dict[str, KeyUse] = {}
         self._purses: dict[tuple[BudgetTerms, ...], Purse] = {}
 
@@ -136,25 +136,22 @@ class PlanBuilder:
         for endpoint in pool.endpoints:
             address = parse_base_url(endpoint.base_url)
             head = RequestHead(address, CHAT_PATH, engine, credential)
-            lane = self._lane(endpoint.id, endpoint.base_url, address, engine)
+            lane = self._lane(endpoint.id, endpoint.base_url)
             yield Candidate(EndpointFacts.of(pool, endpoint), terms, head, lane)
 
-    def _lane(
-        self, endpoint_id: str, base_url: str, address: Address, engine: Capabilities
-    ) -> Lane:
-        lane = self.lanes.get((endpoint_id, base_url))
+    def _lane(self, endpoint_id: str, base_url: str) -> Lane:
+        lane = self._lanes.get((endpoint_id, base_url))
         if lane is None:
-            lane = Lane(lambda: self._make_transport(address, engine))
-            lane = self.lanes.setdefault((endpoint_id, base_url), lane)
+            lane = Lane(lambda: self._open_transport(base_url))
+            lane = self._lanes.setdefault((endpoint_id, base_url), lane)
         return lane
 
-    def close_unused(self, runtime: RuntimePlan) -> None:
-        """Close the way to endpoints that left; called in the event loop after a swap."""
+    def forget_unused(self, runtime: RuntimePlan) -> set[str]:
+        """Drop what no endpoint of `runtime` has; the base URLs that stay. Called in the event loop after a swap."""
         used = {id(c.lane) for offer in runtime.offers.values() for c in offer.candidates}
-        for key, lane in list(self.lanes.items()):
-            if id(lane) not in used:
-                del self.lanes[key]
-                lane.close()
+        self._lanes = {key: lane for key, lane in self._lanes.items() if id(lane) in used}
+        self._purses = {p.terms: p for _, record in runtime.ring.items() if (p := record.purse)}
+        return {base_url for _, base_url in self._lanes}
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 

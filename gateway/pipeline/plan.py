@@ -7,6 +7,7 @@ is in force; names that clients make up are never remembered.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from gateway.identity.lookup import KeyRing
@@ -31,7 +32,9 @@ class KeyRecord:
 
     __slots__ = ("id", "limiter", "models", "plans", "purse", "tenant", "tenant_id")
 
-    def __init__(self, key: Key, tenant: TenantFacts, limiter: Limiter, purse: Purse | None) -> None:
+    def __init__(
+        self, key: Key, tenant: TenantFacts, limiter: Limiter, purse: Purse | None
+    ) -> None:
         self.id, self.tenant_id, self.tenant = key.id, key.tenant, tenant
         self.models = None if key.models is None else frozenset(key.models)
         self.limiter, self.purse = limiter, purse
@@ -69,7 +72,9 @@ class StageFactory:
         key = skill.slug, plan
         try:
             known = self._runtimes.get(key)
-        except TypeError:  # a plan with a mapping inside cannot be compared cheaply, so it is not shared
+        except (
+            TypeError
+        ):  # a plan with a mapping inside cannot be compared cheaply, so it is not shared
             return cls(plan, self._host)
         if known is None:
             known = self._runtimes[key] = cls(plan, self._host)
@@ -77,14 +82,13 @@ class StageFactory:
 
 
 class RequestPlan:
-    """All that policy says about one (key, model)."""
+    """All that policy says about one (key, model). Holds no way back to its key: a dropped plan needs no collector."""
 
     __slots__ = (
         "admitters",
         "candidates",
         "decisions",
         "filters",
-        "key",
         "model",
         "pools",
         "refusal",
@@ -94,12 +98,11 @@ class RequestPlan:
 
     def __init__(
         self,
-        key: KeyRecord,
         offer: ModelOffer,
         enabled: tuple[tuple[Skill, SkillStage], ...],
         series: Series,
     ) -> None:
-        self.key, self.model, self.series = key, offer.model, series
+        self.model, self.series = offer.model, series
         self.stages = Stages(
             _of_role(enabled, "endpoint_filter"),
             _of_role(enabled, "endpoint_scorer"),
@@ -122,7 +125,7 @@ class RequestPlan:
         for pool in self.pools:
             rates = pool.rates
             cap = (output_limit or pool.max_output_tokens) * choices
-            dearest = rates.input if rates.input >= rates.cached_input else rates.cached_input
+            dearest = max(rates.input, rates.cached_input)
             cost = input_bound * dearest + cap * rates.output
             worst = max(cost, worst)
         return -(-worst // TOKENS_PER_PRICE)
@@ -176,7 +179,7 @@ class RuntimePlan:
             for stage in stages(self._index, key.tenant, key.id, model)
         )
         series = self._make_series(key.tenant_id, key.id, model)
-        plan = key.plans[model] = RequestPlan(key, offer, enabled, series)
+        plan = key.plans[model] = RequestPlan(offer, enabled, series)
         return plan
 
     def models_for(self, key: KeyRecord) -> list[ModelOffer]:
@@ -214,7 +217,7 @@ def _fenced(
 
 def _rejection(candidate: Candidate, filters: tuple[SkillStage, ...]) -> Elimination | None:
     for stage in filters:
-        reason = stage.ask(lambda stage=stage: stage.runtime.rejects(candidate.facts))  # type: ignore[misc]
+        reason = stage.ask(partial(stage.runtime.rejects, candidate.facts))
         if reason and stage.acts:
             return Elimination(candidate.id, stage.slug, reason)
     return None

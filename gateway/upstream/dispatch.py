@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import getrandbits
 from typing import Any, Final, Literal, NamedTuple
 
@@ -39,10 +40,6 @@ class Lane:
         if self._transport is None:
             self._transport = self._make()
         return self._transport
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,7 @@ class Choice(NamedTuple):
 def choose(
     candidates: Sequence[Candidate],
     stages: Stages,
-    context: RequestContext,
+    context: RequestContext | None,
     now_ns: int,
     tried: Candidate | None = None,
 ) -> Choice:
@@ -159,12 +156,12 @@ def _quick(candidates: Sequence[Candidate]) -> Candidate | None:
 def _objection(candidate: Candidate, stages: Stages, now_ns: int) -> Elimination | None:
     """Why `candidate` may not serve now. The fence is asked again for every attempt, guards last: they may reserve."""
     for stage in stages.filters:
-        reason = stage.ask(lambda stage=stage: stage.runtime.rejects(candidate.facts))  # type: ignore[misc]
+        reason = stage.ask(partial(stage.runtime.rejects, candidate.facts))
         if reason and stage.acts:
             return Elimination(candidate.id, stage.slug, reason)
     asked: list[SkillStage] = []
     for stage in stages.guards:
-        reason = stage.ask(lambda stage=stage: stage.runtime.allows(candidate.id, now_ns))  # type: ignore[misc]
+        reason = stage.ask(partial(stage.runtime.allows, candidate.id, now_ns))
         if reason and stage.acts:
             report(tuple(asked), candidate.id, NEUTRAL, now_ns)
             return Elimination(candidate.id, stage.slug, reason)
@@ -176,7 +173,7 @@ def _objection(candidate: Candidate, stages: Stages, now_ns: int) -> Elimination
 def _ranked(
     candidates: Sequence[Candidate],
     stages: Stages,
-    context: RequestContext,
+    context: RequestContext | None,
     known: Candidate | None,
 ) -> list[Candidate]:
     """Best score first, then least busy."""
@@ -186,7 +183,9 @@ def _ranked(
     return rest
 
 
-def _score(candidate: Candidate, scorers: tuple[SkillStage, ...], context: RequestContext) -> float:
+def _score(
+    candidate: Candidate, scorers: tuple[SkillStage, ...], context: RequestContext | None
+) -> float:
     total = 0.0
     for stage in scorers:
         try:
