@@ -21,6 +21,8 @@ class Problem:
     pointer: str
     message: str
     code: str = "invalid"
+    scope: str = ""
+    """Policy document the pointer points into, when it is not the input itself."""
 
 
 class ConsoleError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, include, path
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("api/", include("console.rest.urls")),
+    path("api/", include("console.api")),
 ]
 
 handler400 = "console.rest.fallback.bad_request"

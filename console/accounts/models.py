@@ -99,9 +99,8 @@ class StoredAnswer(models.Model):
     digest = models.CharField(max_length=64, primary_key=True)
     """HMAC of token, method, path and Idempotency-Key."""
     request_sha256 = models.CharField(max_length=64)
-    status = models.PositiveSmallIntegerField(null=True)
-    """None: the first request is still at work."""
-    body = models.BinaryField(default=b"")
+    status = models.PositiveSmallIntegerField()
+    body = models.BinaryField()
     created_at = models.DateTimeField(default=timezone.now, db_index=True)
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal
@@ -30,7 +31,7 @@ _PREFIX_CHARS: Final = 12
 RoleName = Literal["admin", "finance", "developer"]
 
 
-class TooManyTries(ConsoleError):
+class TooManyTries(ConsoleError):  # noqa: N818 - reads as the state it is
     code = "too_many_tries"
 
 
@@ -66,7 +67,7 @@ def user_create(actor: Actor, spec: UserSpec) -> User:
     try:
         with transaction.atomic():
             user = User.objects.create_user(spec.username, spec.password, role=spec.role)
-            user.tenants.set(spec.tenants)
+            _tenants_set(user, spec.tenants)
     except IntegrityError:
         raise InputError.at("/username", "This name is taken.", "taken") from None
     entry_create(actor, "user_create", Subject("user", user.id), Change(after=user_state(user)))
@@ -90,11 +91,11 @@ def user_role_set(
     """Takes effect with the person's next request. Raises Conflict for the last admin."""
     user = _user_lock(user_id)
     before = user_state(user)
-    if user.role == Role.ADMIN and role != Role.ADMIN:
+    if user.role == Role.ADMIN and role != "admin":
         _other_admin_check(user)
     user.role = role
     user.save(update_fields=["role"])
-    user.tenants.set(tenants)
+    _tenants_set(user, tenants)
     change = Change(before, user_state(user))
     entry_create(actor, "user_role_set", Subject("user", user.id), change)
     return user
@@ -132,6 +133,14 @@ def user_state(user: User) -> dict[str, Any]:
         "tenants": sorted(user.tenants.values_list("id", flat=True)),
         "is_active": user.is_active,
     }
+
+
+def _tenants_set(holder: User | ManagementToken, ids: Sequence[str]) -> None:
+    """Raises InputError for an id that is no tenant; the relation knows its model, we need not import it."""
+    found: Any = User.tenants.rel.model._default_manager.filter(pk__in=ids)  # noqa: SLF001
+    if len(found) != len(set(ids)):
+        raise InputError.at("/tenants", "One of these tenants does not exist.", "unknown")
+    holder.tenants.set(found)
 
 
 def _password_check(username: str, password: str) -> None:
@@ -193,7 +202,7 @@ def token_create(actor: Actor, spec: TokenSpec) -> IssuedToken:
         created_by=actor.name,
         expires_at=spec.expires_at,
     )
-    token.tenants.set(spec.tenants)
+    _tenants_set(token, spec.tenants)
     change = Change(after=token_state(token))
     entry_create(actor, "token_create", Subject("token", token.id), change)
     return IssuedToken(token, plain)

@@ -59,4 +59,4 @@ class Budget(models.Model):
 
     @property
     def subject(self) -> str:
-        return self.key_id or self.tenant_id
+        return str(self.key_id or self.tenant_id)

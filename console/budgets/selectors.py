@@ -10,6 +10,7 @@ from console.accounts.permissions import visible_tenants
 from console.actor import Actor
 from console.budgets.models import Budget
 from console.errors import Missing
+from telemetry.hooks import BudgetSubject
 
 
 def budgets_visible(actor: Actor) -> QuerySet[Budget]:
@@ -46,3 +47,9 @@ def budget_state(budget: Budget) -> dict[str, Any]:
         "mode": str(budget.mode),
         "archived_at": budget.archived_at.isoformat() if budget.archived_at else None,
     }
+
+
+def budget_subject(budget_id: str) -> BudgetSubject | None:
+    """Whose spending counts; asked by the ingest process when Redis lost a budget's state."""
+    budget = Budget.objects.filter(pk=budget_id).only("tenant_id", "key_id").first()
+    return None if budget is None else BudgetSubject(budget.scope, budget.subject)

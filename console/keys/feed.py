@@ -27,3 +27,11 @@ def revocations_announce(digests: Sequence[str], at_ms: int) -> bool:
         log.warning("revocation not announced yet: %s", type(error).__name__)
         return False
     return True
+
+
+def revocations_forget(before_ms: int) -> None:
+    """Old entries: by now every snapshot, also those on the workers' disks, is without these keys."""
+    try:
+        broker.client().zremrangebyscore(wire.REVOCATIONS_KEY, "-inf", before_ms)
+    except redis.RedisError as error:
+        log.warning("old revocations not dropped: %s", type(error).__name__)

@@ -19,7 +19,7 @@ from console.errors import Conflict, InputError, Missing
 from console.keys.feed import revocations_announce
 from console.keys.models import ApiKey, KeyDigest
 from console.keys.selectors import key_state
-from console.specs import Count, Name, Spec
+from console.specs import Count, Name, Note, Spec
 from console.tenants.models import Tenant
 from policies.schema.credentials import digest, mint
 from policies.schema.units import Identifier, ModelName
@@ -60,6 +60,10 @@ class KeyPatch(Spec):
 class RotateSpec(Spec):
     grace_s: Annotated[int, Field(ge=0, le=MAX_GRACE_S)] = 24 * 3600
     """Seconds for which the old secret goes on working; 0: it stops at once."""
+
+
+class RevokeSpec(Spec):
+    reason: Note = ""
 
 
 @dataclass(frozen=True, slots=True)

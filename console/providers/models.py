@@ -77,7 +77,7 @@ class PriceVersion(models.Model):
         indexes = [models.Index(fields=["pool", "-effective_at"], name="price_newest")]
 
     def __str__(self) -> str:
-        return self.id
+        return str(self.id)
 
 
 class ProviderCredential(models.Model):

@@ -203,6 +203,10 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 2.0,
         "options": {"expires": 4.0},
     },
+    "studio-snapshots-prune": {
+        "task": "console.studio.tasks.snapshots_prune",
+        "schedule": 3600.0,
+    },
     "accounts-sweep": {"task": "console.accounts.tasks.sweep", "schedule": 900.0},
 }
 

@@ -16,6 +16,7 @@ import yaml
 from django.core.exceptions import ImproperlyConfigured
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+PUBLIC_PORTS: Final = (443, 8443)
 _FIELDS: Final = frozenset({"allowed_networks", "allowed_hosts", "allowed_ports"})
 
 
@@ -23,7 +24,7 @@ _FIELDS: Final = frozenset({"allowed_networks", "allowed_hosts", "allowed_ports"
 class Operator:
     allowed_networks: tuple[Network, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
-    allowed_ports: tuple[int, ...] = (443, 8443)
+    allowed_ports: tuple[int, ...] = PUBLIC_PORTS
 
 
 def load_operator(file: str) -> Operator:
@@ -40,7 +41,7 @@ def load_operator(file: str) -> Operator:
         ),
         allowed_hosts=tuple(str(text) for text in _list(file, document, "allowed_hosts")),
         allowed_ports=tuple(int(port) for port in _list(file, document, "allowed_ports"))
-        or Operator.allowed_ports,
+        or PUBLIC_PORTS,
     )
 
 

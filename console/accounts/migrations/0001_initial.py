@@ -19,8 +19,8 @@ class Migration(migrations.Migration):
             fields=[
                 ('digest', models.CharField(max_length=64, primary_key=True, serialize=False)),
                 ('request_sha256', models.CharField(max_length=64)),
-                ('status', models.PositiveSmallIntegerField(null=True)),
-                ('body', models.BinaryField(default=b'')),
+                ('status', models.PositiveSmallIntegerField()),
+                ('body', models.BinaryField()),
                 ('created_at', models.DateTimeField(db_index=True, default=django.utils.timezone.now)),
             ],
         ),

@@ -1,7 +1,0 @@
-"""Addresses of the management API."""
-
-from __future__ import annotations
-
-from django.urls import URLPattern, URLResolver
-
-urlpatterns: list[URLPattern | URLResolver] = []
