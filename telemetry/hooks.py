@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from telemetry.state import LiveState
+    from telemetry.state import LiveFrame
 
 
 class BudgetSubject(NamedTuple):
@@ -23,11 +23,21 @@ class BudgetSubject(NamedTuple):
 BudgetLookup = Callable[[str], BudgetSubject | None]
 """Budget id -> its subject; None: there is no such budget."""
 
-LiveAccess = Callable[[Any], frozenset[str] | None]
-"""User -> tenants whose traffic they may watch; None: all. Raises PermissionDenied: none at all."""
 
-LiveRenderer = Callable[["LiveState"], Mapping[str, str]]
-"""State -> HTML of each region of the page by element id. Called once a tick and scope."""
+class Access(NamedTuple):
+    """What one person may see live."""
+
+    tenants: frozenset[str] | None
+    """None: the traffic of all."""
+    sections: frozenset[str]
+    """Parts of the page, in the renderer's own words."""
+
+
+LiveAccess = Callable[[Any], Access]
+"""User -> what they may watch. Raises PermissionDenied: nothing at all."""
+
+LiveRenderer = Callable[["LiveFrame"], Mapping[str, str]]
+"""What to draw -> inner HTML of each region of the page by element id. Once a tick and scope."""
 
 
 class UnregisteredError(LookupError):

@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from telemetry.hooks import Access
+
 LIVE_KEY: Final = "ace:live"
 """JSON `LiveState` of the whole installation."""
 
@@ -134,6 +136,16 @@ class LiveState(msgspec.Struct, frozen=True):
     dead_letters: int = 0
     storing: bool = True
     """False: the database does not answer, events wait in the stream."""
+
+
+class LiveFrame(msgspec.Struct, frozen=True):
+    """One state as one watcher may see it."""
+
+    state: LiveState
+    panel: Panel
+    """The installation's, or that of the watcher's tenants."""
+    access: Access
+    paused: bool = False
 
 
 encode_state: Final = msgspec.json.Encoder().encode
