@@ -27,8 +27,8 @@ class Demo:
         """Raises LauncherError when the file is damaged; it is written whole or not at all."""
         try:
             fields = json.loads(_path(home).read_text(encoding="utf-8"))
-            logins = {name: Login(**fields.pop(name)) for name in ("admin", "finance")}
-            return cls(**fields, **logins)
+            admin, finance = (Login(**fields.pop(name)) for name in ("admin", "finance"))
+            return cls(admin=admin, finance=finance, **fields)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise LauncherError(f"{_path(home)} cannot be read: {error}") from None
 

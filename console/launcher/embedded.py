@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from console.launcher.postgres import EmbeddedPostgres
-from console.launcher.servers import socket_dir
+from console.launcher.servers import make_socket_dir
 from console.launcher.valkey import EmbeddedValkey
 
-__all__ = ["EmbeddedPostgres", "EmbeddedValkey", "socket_dir"]
+__all__ = ["EmbeddedPostgres", "EmbeddedValkey", "make_socket_dir"]

@@ -11,7 +11,8 @@ def greeting(run: RunFile, home: Path, seconds: float) -> str:
     head = f"\nACE Gateway is ready ({seconds:.0f} s).\n\n  Console  {run.console}\n  Gateway  {run.gateway}\n"
     tail = f"\nEverything above is in {home / 'run.json'}. Ctrl-C stops all; the data stays in {home}.\n"
     if run.admin is None or run.finance is None or run.api_key is None:
-        return f"{head}\nOpen {run.console} and make the first account.\n{tail}"
+        first = f"Open {run.console}. The first account needs the token in {home / 'secrets' / 'setup_token'}."
+        return f"{head}\n{first}\n{tail}"
     people = (
         f"\n  Sign in as {run.admin.username} / {run.admin.password}"
         f"\n  or, for spend only, {run.finance.username} / {run.finance.password}\n"

@@ -29,6 +29,7 @@ from console.launcher.servers import (
     PREDECESSOR_S,
     check_running,
     last_line,
+    make_socket_dir,
     socket_dir,
     wait_until_ready,
 )
@@ -70,6 +71,7 @@ class EmbeddedPostgres:
         owner = _DatabaseOwner.current()
         binaries = _postgres_binaries(self.data)
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        make_socket_dir(self.home)
         self._sockets().mkdir(mode=0o700, exist_ok=True)
         if not self.data.exists():
             self._initialise(binaries, owner)

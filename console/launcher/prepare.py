@@ -34,11 +34,15 @@ def prepare(settings: LauncherSettings) -> None:
     call_command("migrate", interactive=False, verbosity=1)
     if os.environ.get("DJANGO_SETTINGS_MODULE", "").endswith(".prod"):
         call_command("collectstatic", interactive=False, verbosity=0)
-    from console.launcher import seed  # needs the apps to be loaded
+    from console.accounts.selectors import first_run_needed  # these need the apps to be loaded
+    from console.accounts.set_up import token_ensure
+    from console.launcher.seed import ensure_demo, ensure_snapshot
 
-    seed.ensure_snapshot()
+    ensure_snapshot()
     if settings.seed_demo:
-        seed.ensure_demo(settings)
+        ensure_demo(settings)
+    elif first_run_needed():
+        token_ensure()
 
 
 if __name__ == "__main__":

@@ -23,13 +23,17 @@ _SOCKET_DIR_LIMIT: Final = 80
 
 
 def socket_dir(home: Path) -> Path:
-    """A private folder for sockets whose path is short enough, always the same one for the same home."""
+    """A folder for sockets whose path is short enough, always the same one for the same home."""
     inside = home.resolve() / "run"
     if len(os.fsencode(inside)) <= _SOCKET_DIR_LIMIT:
-        folder = inside
-    else:
-        digest = hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:12]
-        folder = Path(tempfile.gettempdir()) / f"ace-{os.getuid()}-{digest}"
+        return inside
+    digest = hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"ace-{os.getuid()}-{digest}"
+
+
+def make_socket_dir(home: Path) -> Path:
+    """The same folder, there and private. Raises LauncherError where somebody else was there first."""
+    folder = socket_dir(home)
     folder.mkdir(parents=True, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise LauncherError(f"{folder} belongs to another user; remove it or set TMPDIR")

@@ -17,7 +17,13 @@ import redis
 
 from console.launcher.children import spawn, stop
 from console.launcher.errors import LauncherError
-from console.launcher.servers import PREDECESSOR_S, check_running, socket_dir, wait_until_ready
+from console.launcher.servers import (
+    PREDECESSOR_S,
+    check_running,
+    make_socket_dir,
+    socket_dir,
+    wait_until_ready,
+)
 
 
 @dataclass
@@ -48,6 +54,7 @@ class EmbeddedValkey:
         """The URL of a server that answers. Raises LauncherError with the end of its log."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.data.mkdir(mode=0o700, exist_ok=True)
+        make_socket_dir(self.home)
         self._wait_for_predecessor()
         with self.log.open("ab") as log:
             self._process = spawn(self._server_command(), output=log, cwd=self.data)

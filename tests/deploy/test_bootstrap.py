@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -33,7 +34,7 @@ importlib.util.find_spec = lambda name, package=None: (
 
 
 def bootstrap(
-    *arguments: str, env: dict[str, str], code: str = "", preexec: object = None
+    *arguments: str, env: dict[str, str], code: str = "", preexec: Callable[[], None] | None = None
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(SCRIPT), *arguments]
     if code:
@@ -46,7 +47,7 @@ def bootstrap(
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=preexec,  # type: ignore[arg-type]
+        preexec_fn=preexec,
     )
 
 
@@ -148,7 +149,12 @@ def test_a_changed_lock_installs_that_layer_again(
         module.json.dumps({"product": "of an older lock", "pod": module.fingerprint("pod")})
     )
     installed: list[str] = []
-    monkeypatch.setattr(module, "install_layer", lambda layer, _uv: installed.append(layer) or True)
+
+    def install_layer(layer: str, _uv: str | None) -> bool:
+        installed.append(layer)
+        return True
+
+    monkeypatch.setattr(module, "install_layer", install_layer)
     module.install(("product", "pod"))
     assert installed == ["product"]
     assert module.read_stamp()["product"] == module.fingerprint("product")

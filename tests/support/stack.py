@@ -98,7 +98,7 @@ class Stack:
     def rows(self, query: str, *parameters: object) -> list[dict[str, Any]]:
         """Of the stack's own database."""
         with psycopg.connect(self.settings.database_url, row_factory=dict_row) as connection:
-            return connection.execute(query, parameters).fetchall()  # type: ignore[arg-type]
+            return connection.execute(query, parameters).fetchall()
 
     def ledger(self) -> list[dict[str, Any]]:
         return self.rows("select * from telemetry_ledgerentry order by id")

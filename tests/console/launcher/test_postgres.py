@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from console.launcher.embedded import EmbeddedPostgres, socket_dir
+from console.launcher.embedded import EmbeddedPostgres, make_socket_dir
 from console.launcher.errors import LauncherError
 from tests.support.waiting import until
 
@@ -117,10 +117,10 @@ def test_a_server_that_ends_by_itself_is_named(home: Path) -> None:
 def test_sockets_of_a_home_with_a_long_path_stand_where_the_path_fits(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 60) / ("e" * 60)
     deep.mkdir(parents=True)
-    folder = socket_dir(deep)
+    folder = make_socket_dir(deep)
     try:
         assert len(os.fsencode(folder / "pg" / ".s.PGSQL.5432")) <= 107
-        assert folder == socket_dir(deep)
+        assert folder == make_socket_dir(deep)
         assert folder.stat().st_mode & 0o066 == 0
     finally:
         folder.rmdir()

@@ -26,7 +26,7 @@ def home() -> Iterator[Path]:
 
 def visit(url: str) -> int:
     with redis.Redis.from_url(url) as client:
-        return int(client.incr("visits"))  # type: ignore[arg-type]
+        return int(client.incr("visits"))
 
 
 def test_a_second_start_keeps_the_data(home: Path) -> None:
