@@ -23,7 +23,7 @@ allowed_hosts: []
 def prepare(home: Path) -> None:
     """Raises LauncherError where `home` cannot be written or its disk is full."""
     try:
-        for folder in (home, home / "secrets", home / "logs"):
+        for folder in (home, home / "secrets", home / "logs", home / "staticfiles"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(home / ".probe", "\0" * (1 << 20))
         (home / ".probe").unlink()

@@ -19,7 +19,7 @@ from console.launcher.settings import LauncherSettings
 
 Probe = Callable[[Service], bool]
 READY_TIMEOUT_S: Final = 90.0
-POLL_S: Final = 0.1
+POLL_S: Final = 0.25
 _HTTP_TIMEOUT_S: Final = 2.0
 
 
@@ -78,7 +78,7 @@ def probes(settings: LauncherSettings) -> dict[str, Probe]:
         "gateway": HttpProbe(f"{settings.gateway_url}/readyz"),
         "ingest": TickProbe(settings.redis_url, "ace:live"),
         "worker": OutputProbe(r"celery@\S+ ready"),
-        "beat": OutputProbe(r"beat: Starting"),
+        "beat": OutputProbe(r"beat .*is starting"),
         "agent": OutputProbe(r"."),
         "pod": HttpProbe(f"{settings.pod_url}/health"),
     }

@@ -215,5 +215,9 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {
+        name: {"level": "WARNING"}
+        for name in ("celery.app.trace", "celery.worker.strategy", "celery.beat", "httpx")
+    },
     "root": {"handlers": ["stderr"], "level": env.env_text("ACE_LOG_LEVEL", "INFO")},
 }
