@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cogapp import Cog
+from cogapp import Cog  # type: ignore[import-untyped]
 
 from policies.catalogue import CATALOGUE
 from policies.contract.facts import TenantFacts
