@@ -106,7 +106,7 @@ async def test_several_choices_differ_and_are_all_counted(http: httpx.AsyncClien
 
 
 async def test_a_repeated_prompt_reports_cached_tokens(http: httpx.AsyncClient) -> None:
-    long = {"messages": [{"role": "user", "content": "word " * 100}]}
+    long: dict[str, Any] = {"messages": [{"role": "user", "content": "word " * 100}]}
     first = (await ask(http, **long)).json()["usage"]
     second = (await ask(http, **long)).json()["usage"]
     salted = (await ask(http, **long, cache_salt="other")).json()["usage"]

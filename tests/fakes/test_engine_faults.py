@@ -120,7 +120,7 @@ async def test_garbage_comes_with_status_200(
 async def test_usage_may_be_missing_zero_or_doubled(
     engine: FakeEngine, http: httpx.AsyncClient
 ) -> None:
-    options = {"stream": True, "stream_options": {"include_usage": True}}
+    options: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
     found = {}
     for usage in ("absent", "zero", "twice"):
         engine.set_faults(usage=usage)

@@ -122,6 +122,7 @@ class FakeEngineProcess:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
+            self._process.stdout.close()
             raise RuntimeError(f"the fake engines did not start, exit code {self._process.wait()}")
         told = msgspec.json.decode(line)
         self._control = httpx.Client(

@@ -39,12 +39,14 @@ def not_an_object(body: object) -> FieldFault:
     return FieldFault("", "model_attributes_type", message, body)
 
 
-def field_fault(body: Body, required: tuple[str, ...]) -> FieldFault | None:
+def field_fault(
+    body: Body, required: tuple[str, ...], fractions: tuple[str, ...] = ()
+) -> FieldFault | None:
     """What a schema refuses; strings that read as numbers pass, as the engines' lax mode lets them."""
     for name in required:
         if name not in body:
             return FieldFault.missing(name, body)
-    return _message_fault(body) or _type_fault(body)
+    return _message_fault(body) or _type_fault(body, fractions)
 
 
 def _message_fault(body: Body) -> FieldFault | None:
@@ -57,12 +59,12 @@ def _message_fault(body: Body) -> FieldFault | None:
     return None
 
 
-def _type_fault(body: Body) -> FieldFault | None:
+def _type_fault(body: Body, fractions: tuple[str, ...]) -> FieldFault | None:
     for name in _INTEGERS:
-        if body.get(name) is not None and not _reads_as(int, body[name]):
+        if name not in fractions and body.get(name) is not None and not _reads_as(int, body[name]):
             message = "Input should be a valid integer, unable to parse string as an integer"
             return FieldFault(name, "int_parsing", message, body[name])
-    for name in _NUMBERS:
+    for name in (*_NUMBERS, *fractions):
         if body.get(name) is not None and not _reads_as(float, body[name]):
             message = "Input should be a valid number, unable to parse string as a number"
             return FieldFault(name, "float_parsing", message, body[name])

@@ -52,7 +52,8 @@ class TRTLLM(FlatDialect):
         return EngineError(400, {"error": str(detail)})
 
     def check_fields(self, route: Route, body: Body) -> None:
-        fault = field_fault(body, ("model", "messages") if route == "chat" else ("model", "prompt"))
+        required = ("model", "messages") if route == "chat" else ("model", "prompt")
+        fault = field_fault(body, required, fractions=("priority",))
         if fault is not None:
             raise self.invalid(fault)
         for name, value in body.items():
