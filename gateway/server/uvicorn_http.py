@@ -27,11 +27,12 @@ class GuardedHttp(HttpToolsProtocol):
         if not self._head_complete:
             self._head_bytes += len(data)
         super().data_received(data)
-        if (
-            not self._head_complete
-            and not self._answered
-            and self._head_bytes > _LIMITS.header_bytes + _LIMITS.url_bytes
-        ):
+        self._check_head()
+
+    def _check_head(self) -> None:
+        """A head that never ends never reaches `on_headers_complete`."""
+        largest = _LIMITS.header_bytes + _LIMITS.url_bytes
+        if self._head_bytes > largest and not self._head_complete and not self._answered:
             self._refuse(Refused("headers_too_large"))
 
     def on_message_begin(self) -> None:

@@ -289,6 +289,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         if name == b"transfer-encoding" and value != b"chunked":
             raise BadAnswerError("framing", "an unknown transfer coding")
+        if self._framed:
+            raise BadAnswerError("framing", "two framings")
         self._framed = True
 
     def _see_interim(self, status: int) -> None:

@@ -92,6 +92,19 @@ class Running:
         self.handler = handler
         self.server = server
         self.failures: list[dict[str, Any]] = []
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Run `function` on the server's loop and wait for it."""
+        assert self.loop is not None
+        done = threading.Event()
+
+        def run() -> None:
+            function()
+            done.set()
+
+        self.loop.call_soon_threadsafe(run)
+        assert done.wait(5)
 
     def connect(self) -> socket.socket:
         client = socket.create_connection(("127.0.0.1", self.port), timeout=5)
@@ -158,7 +171,7 @@ def running(
 
 def _serve(server: uvicorn.Server, listener: socket.socket, state: Running) -> None:
     async def main() -> None:
-        loop = asyncio.get_running_loop()
+        state.loop = loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: state.failures.append(context))
         await server.serve(sockets=[listener])
 
