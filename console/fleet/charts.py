@@ -75,7 +75,7 @@ def nice_top(highest: float) -> int:
     """The smallest of 2, 10, 20, 50, 100 … not below the highest value; even, so that it halves."""
     if highest <= LEAST_TOP:
         return LEAST_TOP
-    unit = 10 ** floor(log10(highest))
+    unit: int = 10 ** floor(log10(highest))
     return next(unit * step for step in _STEPS if unit * step >= highest)
 
 
