@@ -39,6 +39,8 @@ class Circuit:
         "calls",
         "consecutive",
         "credential_reported_ns",
+        "earlier",
+        "earlier_key",
         "failures",
         "half_open_since_ns",
         "open_until_ns",
@@ -68,15 +70,33 @@ class Circuit:
         """Empty the window: an endpoint that has earned its way back starts without a record."""
         self.consecutive = 0
         self.undecided = False
+        self.earlier = (0, 0, 0)
+        self.earlier_key = (_NEVER_S, 0)
         self.stamps = [_NEVER_S] * _RING_S
         self.calls = [0] * _RING_S
         self.failures = [0] * _RING_S
         self.slows = [0] * _RING_S
 
     def totals(self, second: int, window_s: int) -> tuple[int, int, int]:
-        """Calls, failures and slow calls of the last `window_s` seconds."""
-        oldest = second - window_s
-        slots = [i for i, stamp in enumerate(self.stamps) if oldest < stamp <= second]
+        """Calls, failures and slow calls of the last `window_s` seconds.
+
+        Buckets before this second no longer change, so their sum is made once a second.
+        """
+        if self.earlier_key != (second, window_s):
+            self.earlier_key = (second, window_s)
+            self.earlier = self._sum_before(second, second - window_s)
+        calls, failures, slows = self.earlier
+        slot = second % _RING_S
+        if self.stamps[slot] != second:
+            return self.earlier
+        return (
+            calls + self.calls[slot],
+            failures + self.failures[slot],
+            slows + self.slows[slot],
+        )
+
+    def _sum_before(self, second: int, oldest: int) -> tuple[int, int, int]:
+        slots = [i for i, stamp in enumerate(self.stamps) if oldest < stamp < second]
         return (
             sum(self.calls[i] for i in slots),
             sum(self.failures[i] for i in slots),

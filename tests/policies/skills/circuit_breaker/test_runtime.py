@@ -3,16 +3,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from policies.contract.facts import Outcome, TenantFacts
 from policies.skills.circuit_breaker import SKILL
 from policies.skills.circuit_breaker.compile import compile_plan
 from policies.skills.circuit_breaker.config import CircuitBreakerConfig
-from policies.skills.circuit_breaker.runtime import CircuitBreaker
+from policies.skills.circuit_breaker.runtime import SLUG, Circuit, CircuitBreaker
 from tests.policies.examples import Example, examples, title
 from tests.policies.host import FailingHost, FakeHost, HostDownError
 
 EP = "ep_1"
+NOBODY = TenantFacts("t")
 
 
 class Bench:
@@ -83,6 +86,28 @@ def test_the_ring_does_not_count_a_bucket_of_an_earlier_lap() -> None:
         bench.send("failure")
         bench.host.advance_ms(128_000)
     assert bench.allows() == ""
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.sampled_from(("success", "failure", "slow"))), max_size=60
+    ),
+    st.integers(1, 12),
+)
+def test_the_window_counts_what_a_plain_list_counts(
+    calls: list[tuple[int, Any]], window_s: int
+) -> None:
+    host = FakeHost()
+    plan = compile_plan(CircuitBreakerConfig(min_calls=100_000, consecutive_failures=1_000), NOBODY)
+    breaker, seen = CircuitBreaker(plan, host), []
+    for seconds, kind in calls:
+        host.advance_ms(seconds * 1_000)
+        breaker.on_outcome(EP, Outcome(kind), host.now_ns)
+        second = host.now_ns // 1_000_000_000
+        seen.append((second, kind))
+        kinds = [kind for when, kind in seen if when > second - window_s]
+        counted = host.state(SLUG, EP, Circuit).totals(second, window_s)
+        assert counted == (len(kinds), kinds.count("failure"), kinds.count("slow"))
 
 
 def test_a_success_ends_a_row_of_failures_and_so_does_a_slow_answer() -> None:
