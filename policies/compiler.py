@@ -272,20 +272,25 @@ def _conflict(scope: str, pointer: str, parent: str, granted: object) -> Problem
 
 
 def _contradictions(inventory: Inventory, index: PolicyIndex) -> Iterator[Problem]:
-    """Chains of scopes whose fields are well alone and do not fit together."""
+    """Chains of scopes whose fields are well alone and do not fit together, or give no plan. A
+    worker builds plans when they are first asked for; here each one is built, so that it can.
+    """
     for scopes in _chains(inventory, index):
         for entry in CATALOGUE:
             if index.layer(scopes[-1], entry.slug) is None:
                 continue
             try:
-                index.merged(entry.slug, scopes)
-            except ValidationError as error:
+                config, _ = index.merged(entry.slug, scopes)
+                entry.compile(config, TenantFacts(""))
+            except ValueError as error:
                 message = f"{' + '.join(scopes)}: {_cause(error)}"
                 yield Problem("contradiction", scopes[-1], f"/skills/{entry.slug}", message)
 
 
-def _cause(error: ValidationError) -> str:
-    return str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+def _cause(error: ValueError) -> str:
+    if isinstance(error, ValidationError):
+        return str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+    return str(error)
 
 
 def _chains(inventory: Inventory, index: PolicyIndex) -> Iterator[tuple[str, ...]]:

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies import compiler
+from policies.catalogue import skill
 from policies.compiler import CompileError, Inventory, compile_snapshot, lint
+from policies.contract.facts import TenantFacts
 from policies.schema.sealing import canonical_json
 from policies.schema.snapshot import (
     Endpoint,
@@ -171,6 +176,32 @@ def test_fields_that_contradict_each_other_only_together_are_refused(scope: str)
     assert {(p.code, p.scope) for p in found} == {("contradiction", scope)}
     assert "max_open_ms must be at least base_open_ms" in found[0].message
     assert "Value error" not in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (None, ("contradiction", "error", "keys/key_1", "/skills/circuit_breaker")),
+        ("ten_1", ("plan_invalid", "error", "tenants/ten_1", "/skills/circuit_breaker")),
+    ],
+)
+def test_settings_that_give_no_plan_are_refused(
+    facts: str | None,
+    expected: tuple[str, str, str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`facts`: the compile step refuses that tenant's facts; None: it refuses everything."""
+
+    def refuses(_config: object, tenant: TenantFacts) -> int:
+        if facts in (None, tenant.id):
+            raise ValueError("cannot be built")
+        return 0
+
+    broken = replace(skill("circuit_breaker"), compile=refuses)
+    monkeypatch.setattr(compiler, "CATALOGUE", (broken,))
+    scope = "keys/key_1" if facts is None else "global"
+    policy = document(scope, "circuit_breaker", mode="enforce")
+    assert problems(inventory(), policy) == [expected]
 
 
 def test_a_contradiction_of_a_key_and_a_model_is_found() -> None:
