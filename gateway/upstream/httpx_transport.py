@@ -85,7 +85,7 @@ class HTTPXTransport:
         scheme = "https" if address.tls else "http"
         self._base = f"{scheme}://{address.authority}"
         self._client = httpx.AsyncClient(
-            verify=tls or ssl.create_default_context(),
+            verify=tls or _default_tls(address),
             proxy=proxy,
             http2=http2,
             trust_env=False,
@@ -147,7 +147,10 @@ class HTTPXTransport:
             exchange.fail("connection_lost" if cut else "framing", type(error).__name__)
         except httpx.TransportError as error:
             exchange.fail("connection_lost", type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - whatever httpx raises, the sink hears of an end
+            exchange.fail("framing", type(error).__name__)
         finally:
+            exchange.fail("connection_lost", "cancelled")
             exchange.task = None
             self._running.discard(exchange)
             self._close_if_idle()
@@ -185,6 +188,11 @@ class HTTPXTransport:
                 await _collect(exchange, response, headers)
         finally:
             await response.aclose()
+
+
+def _default_tls(address: Address) -> ssl.SSLContext:
+    """Loading the system's certificates takes long: only where they are needed. The other trusts nobody."""
+    return ssl.create_default_context() if address.tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _fault_of_head(response: httpx.Response) -> str:
