@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).with_name("nvml_stub.c")
+SOURCE = Path(__file__).with_name("stub.c")
 LIBRARY = "libnvidia-ml.so.1"
 COMPILE_TIMEOUT_S = 60
 
