@@ -6,6 +6,7 @@ from django.urls import URLPattern, URLResolver, include, path
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("api/", include("console.api")),
+    path("", include("console.accounts.urls")),
 ]
 
 handler400 = "console.rest.fallback.bad_request"

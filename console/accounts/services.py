@@ -172,7 +172,8 @@ def sign_in(username: str, password: str, ip: str) -> User:
 
     The try is written down before the password is looked at, so that parallel guesses cannot slip under the limit.
     """
-    account = username.strip().lower()[:150].replace("\0", "")
+    username, password = _storable(username.strip()), _storable(password)
+    account = username.lower()[:150]
     attempt = LoginAttempt.objects.create(account=account, ip=ip)
     recent = LoginAttempt.objects.filter(
         account=account, ip=ip, at__gt=timezone.now() - LOGIN_WINDOW
@@ -180,11 +181,16 @@ def sign_in(username: str, password: str, ip: str) -> User:
     if recent.count() > LOGIN_TRIES:
         attempt.delete()  # a refused try must not prolong the wait for ever
         raise TooManyTries("Too many tries. Wait a quarter of an hour, then try again.")
-    user = authenticate(username=username.strip().replace("\0", ""), password=password)
+    user = authenticate(username=username, password=password)
     if not isinstance(user, User):
         raise InputError("Name or password is wrong.", code="wrong_credentials")
     recent.delete()
     return user
+
+
+def _storable(text: str) -> str:
+    """Without what neither the database nor the hasher takes: NUL and lone surrogates."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "")
 
 
 # ---------------------------------------------------------------------------------------- tokens
