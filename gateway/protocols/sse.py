@@ -18,6 +18,8 @@ MAX_CARRY_BYTES: Final = 1 << 20
 
 # Atomic groups: `\r\n` is one line end and must never be read as two.
 _BLANK_LINE: Final = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
+# In a read that ends in `\r\n\r` the other half of the blank line is still to come: cutting there would orphan it.
+_BLANK_LINE_IN_READ: Final = re.compile(rb"\r\n(?>\r\n|\n|\r(?!\Z))|(?>\r(?!\n)|\n)(?>\r\n|\r|\n)")
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -98,7 +100,7 @@ class EventFramer:
         if b"\r" not in data:
             return data.rfind(b"\n\n", self._scanned) + 2 if b"\n\n" in data else 0
         end = 0
-        for match in _BLANK_LINE.finditer(data, self._start(data)):
+        for match in _BLANK_LINE_IN_READ.finditer(data, self._start(data)):
             end = match.end()
         return end
 
