@@ -78,7 +78,8 @@ class Circuit:
         self.slows = [0] * _RING_S
 
     def totals(self, second: int, window_s: int) -> tuple[int, int, int]:
-        """Calls, failures and slow calls of the last `window_s` seconds.
+        """Calls, failures and slow calls of the `window_s` seconds up to `second`, in which the call
+        to be judged was just counted.
 
         Buckets before this second no longer change, so their sum is made once a second.
         """
@@ -87,8 +88,6 @@ class Circuit:
             self.earlier = self._sum_before(second, second - window_s)
         calls, failures, slows = self.earlier
         slot = second % _RING_S
-        if self.stamps[slot] != second:
-            return self.earlier
         return (
             calls + self.calls[slot],
             failures + self.failures[slot],

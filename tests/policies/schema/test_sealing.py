@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,6 +79,23 @@ def test_a_schema_of_another_release_is_told_apart() -> None:
 def test_an_envelope_too_large_is_not_even_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealing, "MAX_SNAPSHOT_BYTES", len(ENVELOPE) - 1)
     assert reason(ENVELOPE) == "snapshot_too_large"
+
+
+def signed(body: bytes, version: int) -> bytes:
+    """An envelope that only a holder of the secret can make, around any body."""
+    digest = hashlib.sha256(body).hexdigest()
+    signature = sealing._sign(SECRET, version, digest)
+    header = {"schema_version": 1, "version": version, "sha256": digest, "hmac": signature}
+    return orjson.dumps(header) + b"\n" + body
+
+
+def test_a_signed_body_that_is_no_snapshot_is_refused() -> None:
+    assert reason(signed(b'{"version": "x"}', 7)) == "snapshot_schema_invalid"
+    assert reason(signed(b"not json", 7)) == "snapshot_schema_invalid"
+
+
+def test_header_and_body_must_name_the_same_version() -> None:
+    assert reason(signed(canonical_json(SNAPSHOT), 8)) == "snapshot_version_mismatch"
 
 
 @pytest.mark.parametrize("head", [b"", b"{}", b"\xff\xfe", b"[1]", b'{"version": "x"}'])
