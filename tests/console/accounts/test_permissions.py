@@ -50,7 +50,7 @@ def test_what_is_not_in_the_table_is_a_fault() -> None:
 def test_reach_turns_into_tenants() -> None:
     developer = Actor("user:d", "developer", tenant_ids=frozenset({"ten_1"}))
     assert visible_tenants(SYSTEM, "audit.read") is None
-    assert visible_tenants(developer, "keys.read") == {"ten_1"}
+    assert visible_tenants(developer, "keys.read") == frozenset({"ten_1"})
     with pytest.raises(PermissionDenied):
         visible_tenants(developer, "audit.read")
 
@@ -82,7 +82,8 @@ def test_an_actor_carries_the_tenants_of_a_developer_only() -> None:
     developer = User.objects.create_user("d")
     developer.tenants.add(tenant)
     actor = actor_of(request_of(developer))
-    assert (actor.name, actor.role, actor.tenant_ids) == ("user:d", "developer", {tenant.id})
+    assert (actor.name, actor.role) == ("user:d", "developer")
+    assert actor.tenant_ids == frozenset({tenant.id})
     with pytest.raises(PermissionDenied):
         actor_of(request_of(AnonymousUser()))
 

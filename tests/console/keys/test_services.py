@@ -125,7 +125,8 @@ def test_rotation_without_grace_revokes_the_old_secret_at_once(tenant: Tenant) -
 
 def test_revocation_is_fed_to_the_workers_at_once_and_for_ever(tenant: Tenant) -> None:
     issued = make_key(tenant)
-    heard = broker.client().pubsub()
+    client: Any = broker.client()
+    heard = client.pubsub()
     heard.subscribe(wire.REVOCATIONS_CHANNEL)
     heard.get_message(timeout=1)
     services.key_revoke(ADMIN, issued.key.id, "leaked")

@@ -19,6 +19,7 @@ from console.studio import services
 from console.studio.feed import snapshot_announce, version_announced
 from console.studio.inventory import inventory_read
 from console.studio.models import PolicyDraft, PolicyRevision, SnapshotRecord
+from console.studio.selectors import version_newest
 from console.studio.services import DraftSpec, PublishRefused
 from console.tenants.models import Tenant
 from console.tenants.services import TenantPatch, TenantSpec, tenant_create, tenant_update
@@ -157,7 +158,8 @@ def test_a_scope_of_nothing_is_not_found(scope: str) -> None:
 
 def test_eight_publishers_at_once_give_each_version_once_and_announce_the_newest_last() -> None:
     make_tenant()
-    heard = broker.client().pubsub()
+    client: Any = broker.client()
+    heard = client.pubsub()
     heard.subscribe(wire.SNAPSHOT_CHANNEL)
     heard.get_message(timeout=1)
     versions: list[int] = []
@@ -261,7 +263,7 @@ def test_only_the_newest_fifty_snapshots_are_kept() -> None:
         for n in range(1, 61)
     )
     assert services.snapshots_prune() == 10
-    assert services.version_newest() == 60
+    assert version_newest() == 60
     assert services.snapshots_prune() == 0
 
 
