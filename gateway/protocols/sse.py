@@ -19,7 +19,9 @@ MAX_CARRY_BYTES: Final = 1 << 20
 # Atomic groups: `\r\n` is one line end and must never be read as two.
 _BLANK_LINE: Final = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
 # In a read that ends in `\r\n\r` the other half of the blank line is still to come: cutting there would orphan it.
-_BLANK_LINE_IN_READ: Final = re.compile(rb"\r\n(?>\r\n|\n|\r(?!\Z))|(?>\r(?!\n)|\n)(?>\r\n|\r|\n)")
+_BLANK_LINE_IN_READ: Final = re.compile(
+    rb"\r\n(?>\r\n|\n|\r(?!\Z))|(?>\r(?!\n)|(?<!\r)\n)(?>\r\n|\r|\n)"
+)
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _BOM: Final = b"\xef\xbb\xbf"
 
