@@ -100,7 +100,7 @@ def test_equal_content_has_equal_bytes_in_whatever_order_it_was_read(
             ("pool_without_endpoints", "warning", "pools/pool_1", "/endpoints"),
         ),
     ],
-    ids=lambda each: each[0] if isinstance(each, tuple) else "",
+    ids=lambda each: "-".join(each[::2]) if isinstance(each, tuple) else "",
 )
 def test_each_mistake_in_the_inventory_is_named(
     found: Inventory, expected: tuple[str, str, str, str]
