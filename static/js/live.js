@@ -47,4 +47,7 @@
     mark();
   });
   setInterval(mark, 1000);
+
+  /* htmx starts by itself before a deferred extension has registered; then the socket was not seen. */
+  htmx.process(root);
 })();
