@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import urlsplit
-from zoneinfo import available_timezones
 
 import orjson
 from pydantic import ValidationError
@@ -31,6 +30,7 @@ from policies.merge import (
     stages,
 )
 from policies.schema.snapshot import Budget, Key, PolicyDocument, Pool, Snapshot, Tenant
+from policies.schema.window import time_zones
 
 __all__ = [
     "CompileError",
@@ -126,7 +126,7 @@ def _inventory_problems(inventory: Inventory) -> Iterator[Problem]:
     yield from _dangling_references(inventory)
     for pool in inventory.pools:
         yield from _pool_problems(pool)
-    zones = available_timezones()
+    zones = time_zones()
     for budget in inventory.budgets:
         if budget.timezone not in zones:
             message = f"There is no time zone {budget.timezone}."

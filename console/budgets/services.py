@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
-from zoneinfo import available_timezones
 
 from django.db import transaction
 from django.utils import timezone
@@ -18,10 +17,11 @@ from console.changes import announce
 from console.errors import InputError, Missing
 from console.specs import Name, Spec
 from policies.schema.units import BudgetMode, BudgetWindow, Identifier, MicroUSD
+from policies.schema.window import time_zones
 
 
 def _zone(name: str) -> str:
-    if name not in available_timezones():
+    if name not in time_zones():
         raise ValueError("is not an IANA time zone")
     return name
 

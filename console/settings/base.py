@@ -219,5 +219,7 @@ LOGGING = {
         name: {"level": "WARNING"}
         for name in ("celery.app.trace", "celery.worker.strategy", "celery.beat", "httpx")
     },
+    # A wrong Host header is a scanner's, not a fault of ours: the answer says 400, a trace for each would fill the log.
+    "loggers": {"django.security.DisallowedHost": {"handlers": [], "propagate": False}},
     "root": {"handlers": ["stderr"], "level": env.env_text("ACE_LOG_LEVEL", "INFO")},
 }
