@@ -58,15 +58,18 @@ async def test_each_accepted_request_has_one_ledger_row_after_fifty_kills(tmp_pa
         assert broken, "no kill hit a request: the test would prove nothing"
         assert "" not in accepted
 
-        def billed() -> Counter[str]:
-            return Counter(str(row["request_id"]) for row in stack.ledger())
+        def rows() -> dict[str, str]:
+            found = [(str(row["request_id"]), str(row["outcome"])) for row in stack.ledger()]
+            assert len(found) == len(dict(found)), "a request stands in the ledger twice"
+            return dict(found)
 
         until(
-            lambda: accepted.keys() <= billed().keys(),
+            lambda: accepted.keys() <= rows().keys(),
             within_s=30,
             what="every accepted request stands in the ledger",
             every_s=0.5,
         )
-        rows = billed()
-    assert set(rows.values()) == {1}
-    assert not rows.keys() - accepted.keys(), "rows for requests that no engine ever saw"
+        billed = rows()
+    # A request is recorded before the engine hears of it: killed in between, nobody can know whether it did.
+    unseen = {billed[request_id] for request_id in billed.keys() - accepted.keys()}
+    assert unseen <= {"interrupted"}

@@ -29,8 +29,7 @@ def test_the_gateway_restarts_from_disk_and_its_events_arrive_later(tmp_path: Pa
             client.chat.completions.create(model="m", messages=QUESTION)  # type: ignore[arg-type]
         stack.wait_ledger(8)
 
-        stack.stop("ingest", "console", "gateway")
-        stack.stop("postgres", "valkey")
+        stack.stop("ingest", "console", "postgres", "valkey", "gateway")
         stack.start("gateway")
         alone = [
             client.chat.completions.with_raw_response.create(model="m", messages=QUESTION)  # type: ignore[arg-type]
