@@ -216,10 +216,12 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "loggers": {
-        name: {"level": "WARNING"}
-        for name in ("celery.app.trace", "celery.worker.strategy", "celery.beat", "httpx")
+        **{
+            name: {"level": "WARNING"}
+            for name in ("celery.app.trace", "celery.worker.strategy", "celery.beat", "httpx")
+        },
+        # A wrong Host header is a scanner's, not a fault of ours: a trace for each would fill the log.
+        "django.security.DisallowedHost": {"handlers": [], "propagate": False},
     },
-    # A wrong Host header is a scanner's, not a fault of ours: the answer says 400, a trace for each would fill the log.
-    "loggers": {"django.security.DisallowedHost": {"handlers": [], "propagate": False}},
     "root": {"handlers": ["stderr"], "level": env.env_text("ACE_LOG_LEVEL", "INFO")},
 }
