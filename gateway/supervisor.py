@@ -170,6 +170,7 @@ def run_worker(settings: Settings, slot: int, listener: socket.socket) -> None:
         gateway if own else gateway.any_server,
         http=protocol_class(gateway.door, gateway.limits) if own else GuardedHttp,
         ws="none",
+        interface="asgi3",
         lifespan="on",
         loop="uvloop",
         access_log=False,

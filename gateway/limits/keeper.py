@@ -60,6 +60,7 @@ class LeaseKeeper:
         self._retry_at = 0.0
         self.reachable = True
         self.waited = 0
+        self._greeted = False
 
     # -- for requests ------------------------------------------------------------------------------------------------
 
@@ -140,8 +141,11 @@ class LeaseKeeper:
     # -- for everything ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
+        """Speaks up at once, so that a fresh Redis has had its quarantine before the first request comes."""
+        wait_s = 0.0
         while True:
-            await asyncio.sleep(SYNC_S)
+            await asyncio.sleep(wait_s)
+            wait_s = SYNC_S
             try:
                 await self.sync(unix_ms(), time.monotonic_ns())
             except (RedisError, OSError) as error:
@@ -149,6 +153,9 @@ class LeaseKeeper:
 
     async def sync(self, now_ms: int, now_ns: int) -> None:
         """State what changed, give back what is not needed, forget windows that are over."""
+        if not self._greeted:
+            await self._script(keys=[wire.BUDGET_PRIME_LIST, scripts.RUN_SINCE_KEY], args=self._header())
+            self._greeted = True
         due: list[Lease] = []
         for lease in list(self._book.leases.values()):
             over = self._is_over(lease, now_ms)
@@ -191,7 +198,7 @@ class LeaseKeeper:
         self, leases: Sequence[Lease], hold: int, want: int
     ) -> tuple[list[str], list[int | str]]:
         keys = [wire.BUDGET_PRIME_LIST, scripts.RUN_SINCE_KEY]
-        args: list[int | str] = [self._slot, scripts.QUARANTINE_MS]
+        args = self._header()
         for lease in leases:
             keys.append(
                 wire.BUDGET_KEY.format(
@@ -223,6 +230,9 @@ class LeaseKeeper:
         elif granted != lease.granted:
             lease.grant(granted)
 
+    def _header(self) -> list[int | str]:
+        return [self._slot, scripts.QUARANTINE_MS]
+
     def saw_watermark(self, watermark: int) -> None:
         self._watermarks.append((time.monotonic(), watermark))
 
@@ -236,7 +246,7 @@ class LeaseKeeper:
             log.warning(
                 "budgets out of reach; spending what is leased", extra={"reason": str(error)}
             )
-        self.reachable = False
+        self.reachable = self._greeted = False
         self._retry_at = time.monotonic() + SYNC_S / 2
         for lease in self._book.leases.values():
             lease.stale = True
