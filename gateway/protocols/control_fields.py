@@ -63,69 +63,79 @@ CONTROL_FIELDS: Final = frozenset(
 
 MAX_DEPTH: Final = 64
 _NESTING: Final = frozenset((dict, list))
+_OWNERS: Final = frozenset(("tools", "functions", "response_format"))
 
 
 class TooDeepError(ValueError):
     """The document is nested deeper than MAX_DEPTH."""
 
 
+def check_depth(document: dict[str, Any]) -> None:
+    """Raises TooDeepError."""
+    level: list[Any] = [document]
+    for _ in range(MAX_DEPTH):
+        deeper: list[Any] = []
+        for node in level:
+            children = node.values() if type(node) is dict else node
+            deeper += [child for child in children if type(child) in _NESTING]
+        if not deeper:
+            return
+        level = deeper
+    raise TooDeepError
+
+
 def strip(document: dict[str, Any]) -> tuple[tuple[str, ...], int]:
     """Remove control fields in place; returns their names, sorted, and the number of keys the document had.
 
-    Raises TooDeepError. The key count is what a caller needs to tell whether the text had duplicate keys.
+    The key count is what a caller needs to tell whether the text had duplicate keys.
     """
     opaque = _opaque(document)
     found: set[str] = set()
     keys = 0
-    level: list[Any] = [document]
-    for depth in range(MAX_DEPTH):
-        deeper: list[Any] = []
-        for node in level:
+    nodes: list[Any] = [document]
+    for node in nodes:  # grows while it is walked
+        children = node
+        if type(node) is dict:
             if opaque and id(node) in opaque:
-                keys += _count_keys(node, MAX_DEPTH - depth)
-            elif type(node) is dict:
-                keys += len(node)
-                if not CONTROL_FIELDS.isdisjoint(node):
-                    keys += _remove(node, found, MAX_DEPTH - depth)
-                deeper += [child for child in node.values() if type(child) in _NESTING]
-            else:
-                deeper += [child for child in node if type(child) in _NESTING]
-        if not deeper:
-            return tuple(sorted(found)), keys
-        level = deeper
-    raise TooDeepError
+                keys += _count_keys(node)
+                continue
+            keys += len(node)
+            if not CONTROL_FIELDS.isdisjoint(node):
+                keys += _remove(node, found)
+            children = node.values()
+        for child in children:
+            if type(child) is dict or type(child) is list:
+                nodes.append(child)
+    return tuple(sorted(found)) if found else (), keys
 
 
-def _remove(node: dict[str, Any], found: set[str], depth: int) -> int:
+def _remove(node: dict[str, Any], found: set[str]) -> int:
     """Remove the fields; returns how many keys their values held, so that the count stays that of the text."""
     inner = 0
     for name in CONTROL_FIELDS.intersection(node):
-        inner += _count_keys(node.pop(name), depth)
+        inner += _count_keys(node.pop(name))
         found.add(name)
     return inner
 
 
-def _count_keys(value: Any, depth: int) -> int:
-    """Keys anywhere in `value`, which may be nested `depth` deep."""
+def _count_keys(value: Any) -> int:
+    """Keys anywhere in `value`."""
     keys = 0
-    level = [value] if type(value) in _NESTING else []
-    for _ in range(depth):
-        if not level:
-            return keys
-        deeper: list[Any] = []
-        for node in level:
-            children: Any = node
-            if type(node) is dict:
-                keys += len(node)
-                children = node.values()
-            deeper += [child for child in children if type(child) in _NESTING]
-        level = deeper
-    raise TooDeepError
+    nodes = [value]
+    for node in nodes:
+        if type(node) is dict:
+            keys += len(node)
+            nodes.extend(node.values())
+        elif type(node) is list:
+            nodes.extend(node)
+    return keys
 
 
 def _opaque(document: dict[str, Any]) -> set[int]:
     """Identities of the schemas and argument objects that belong to the caller's tools and answer format."""
     opaque: set[int] = set()
+    if _OWNERS.isdisjoint(document):
+        return opaque
     for tool in _dicts(document.get("tools")):
         for holder in (tool, tool.get("function")):
             _add(opaque, holder, ("parameters", "input_schema"))

@@ -20,6 +20,7 @@ MAX_CHOICES: Final = 128
 MAX_MODEL_CHARS: Final = 200
 ROLES: Final = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
 _CAP_FIELDS: Final = ("max_tokens", "max_completion_tokens")
+_COUNT_FIELDS: Final = frozenset(("n", "best_of"))
 
 
 class ChatRequest:
@@ -156,7 +157,7 @@ def _output_limit(document: dict[str, Any]) -> int | None:
 def _choices(document: dict[str, Any]) -> int:
     """`best_of` generates as many as it names and shows `n` of them: all are paid for."""
     count = 1
-    for name in ("n", "best_of"):
+    for name in _COUNT_FIELDS.intersection(document):
         value = _positive(document, name) or 1
         if value > MAX_CHOICES:
             raise invalid(name, f"'{name}' must be at most {MAX_CHOICES}.")
