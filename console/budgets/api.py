@@ -31,11 +31,13 @@ class BudgetList(ApiView):
 
     @extend_schema(operation_id="budgets_list", parameters=PAGE_QUERY, responses=answers(200))
     def get(self, request: Request) -> Response:
+        """Budgets that bind now, newest first."""
         rows = selectors.budgets_visible(self.actor)
         return Response(paging.page(request, rows, selectors.budget_state))
 
     @extend_schema(operation_id="budget_create", request=BudgetCreate, responses=answers(201))
     def post(self, request: Request) -> Response:
+        """Binds a tenant or one key. Takes effect at once."""
         return self.once(lambda: self._create(request))
 
     def _create(self, request: Request) -> Response:
@@ -55,12 +57,14 @@ class BudgetDetail(ApiView):
 
     @extend_schema(operation_id="budget_update", request=BudgetPatch, responses=answers(200))
     def patch(self, request: Request, budget_id: str) -> Response:
+        """Changes what is sent; the window stays."""
         patch = parse_json(BudgetPatch, request.data)
         budget = services.budget_update(self.actor, budget_id, patch)
         return Response(selectors.budget_state(budget))
 
     @extend_schema(operation_id="budget_archive", responses=answers(200))
     def delete(self, request: Request, budget_id: str) -> Response:
+        """It binds no more; its past stays explainable."""
         budget = services.budget_archive(self.actor, budget_id)
         return Response(selectors.budget_state(budget))
 

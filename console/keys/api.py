@@ -25,6 +25,7 @@ class KeyList(ApiView):
 
     @extend_schema(operation_id="keys_list", parameters=PAGE_QUERY, responses=answers(200))
     def get(self, request: Request) -> Response:
+        """Keys the token may see, newest first; never their secrets."""
         rows = selectors.keys_visible(self.actor)
         tenant = request.query_params.get("tenant", "")
         if "\0" in tenant:
@@ -48,10 +49,12 @@ class KeyDetail(ApiView):
 
     @extend_schema(operation_id="key_get", responses=answers(200))
     def get(self, request: Request, key_id: str) -> Response:
+        """One key, without its secret."""
         return Response(selectors.key_state(selectors.key_get(self.actor, key_id)))
 
     @extend_schema(operation_id="key_update", request=KeyPatch, responses=answers(200))
     def patch(self, request: Request, key_id: str) -> Response:
+        """Changes what is sent. Takes effect at once."""
         patch = parse_json(KeyPatch, request.data)
         return Response(selectors.key_state(services.key_update(self.actor, key_id, patch)))
 

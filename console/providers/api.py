@@ -25,11 +25,13 @@ class PoolList(ApiView):
 
     @extend_schema(operation_id="pools_list", parameters=PAGE_QUERY, responses=answers(200))
     def get(self, request: Request) -> Response:
+        """Pools with endpoints and current price, newest first; never their provider keys."""
         rows = selectors.pools_visible(self.actor)
         return Response(paging.page(request, rows, selectors.pool_state))
 
     @extend_schema(operation_id="pool_create", request=PoolSpec, responses=answers(201))
     def post(self, request: Request) -> Response:
+        """Pool, endpoints, price and provider key in one step. Takes effect at once."""
         return self.once(lambda: self._create(request))
 
     def _create(self, request: Request) -> Response:
@@ -42,6 +44,7 @@ class PoolDetail(ApiView):
 
     @extend_schema(operation_id="pool_get", responses=answers(200))
     def get(self, request: Request, pool_id: str) -> Response:
+        """One pool."""
         return Response(selectors.pool_state(selectors.pool_get(self.actor, pool_id)))
 
     @extend_schema(operation_id="pool_update", request=PoolPatch, responses=answers(200))

@@ -19,7 +19,8 @@ class ActionPermission(BasePermission):
             raise NotAuthenticated("Send a management token: `Authorization: Bearer ace_mgmt_…`.")
         if request.method not in view.http_method_names_allowed:
             return True  # DRF answers 405 next
-        action = view.actions.get(request.method)
+        method = "GET" if request.method == "HEAD" else request.method
+        action = view.actions.get(method)
         if action is None:
             return False
         visible_tenants(request.user, action)

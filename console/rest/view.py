@@ -32,7 +32,7 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         for name in request.query_params:
-            if name not in self.query or request.method != "GET":
+            if name not in self.query or request.method not in ("GET", "HEAD"):
                 raise Malformed(f"There is no query parameter {name[:60]!r}.", "unknown_parameter")
         for name, value in kwargs.items():
             if "\0" in str(value):

@@ -10,6 +10,7 @@ from csp.constants import NONE, SELF
 
 from console.settings import env
 from console.settings.operator import load_operator
+from telemetry.schedule import BEAT_SCHEDULE as TELEMETRY_SCHEDULE
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 ACE_HOME = env.env_path("ACE_HOME", "./var")
@@ -198,6 +199,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "global_keyprefix
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE_FILENAME = str(ACE_HOME / "celerybeat-schedule")
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
+    **TELEMETRY_SCHEDULE,
     "studio-snapshot-reannounce": {
         "task": "console.studio.tasks.snapshot_reannounce",
         "schedule": 2.0,
@@ -216,6 +218,8 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "loggers": {
+        # A traceback each second while Redis is away; the live hub says it once, in a line.
+        "channels_redis.pubsub": {"level": "CRITICAL"},
         **{
             name: {"level": "WARNING"}
             for name in ("celery.app.trace", "celery.worker.strategy", "celery.beat", "httpx")

@@ -305,6 +305,39 @@ def test_the_openapi_document_names_every_address(api: Api) -> None:
         assert f"/api/v1/{path}" in text
 
 
+def test_the_openapi_document_is_valid_and_speaks_of_every_method() -> None:
+    from drf_spectacular.drainage import GENERATOR_STATS
+    from drf_spectacular.generators import SchemaGenerator
+    from drf_spectacular.validation import validate_schema
+
+    GENERATOR_STATS.reset()
+    document = SchemaGenerator().get_schema(request=None, public=True)
+    validate_schema(document)
+    assert not GENERATOR_STATS
+    for path, methods in document["paths"].items():
+        for name, method in methods.items():
+            words = method.get("description", "")
+            assert words, (path, name)
+            assert "`actions`" not in words, (path, name)
+
+
+def test_no_secret_reaches_a_log(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    tenant = make_tenant()
+    plain = api("POST", "/keys", {"tenant": tenant.id, "name": "app"}).json()["key"]
+    api("POST", "/pools", POOL | {"credential": "sk-canary-4711"})
+    api("POST", "/pools", POOL | {"credential": "sk-canary-4711", "name": 7})
+    api("POST", "/tenants", {"name": plain, "odd": "sk-canary-4711"})
+    for secret in (plain, "sk-canary-4711", api.token):
+        assert secret not in caplog.text
+
+
+def test_head_is_answered_like_get_without_a_body(api: Api) -> None:
+    answer = api("HEAD", "/tenants?limit=1")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert Api.of("finance")("HEAD", "/keys").status_code == 403
+
+
 def test_names_sent_twice_are_refused_by_name(api: Api) -> None:
     make_tenant("Acme")
     refused = api("POST", "/tenants", {"name": "Acme"})
