@@ -342,7 +342,7 @@ class VLLM(Dialect):
             "choices": choices,
         }
         if usage is not None:
-            chunk["usage"] = _counts(usage) | {"completion_tokens_details": None}
+            chunk["usage"] = _counts(usage) | ({"completion_tokens_details": None} if chat else {})
         return chunk
 
     # the rest
