@@ -9,6 +9,7 @@ import os
 import sys
 
 import django
+import redis
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.db import OperationalError
@@ -21,7 +22,7 @@ from console.settings.env import default_settings
 def main() -> int:
     try:
         prepare(LauncherSettings.from_environment())
-    except (LauncherError, ImproperlyConfigured, OperationalError) as error:
+    except (LauncherError, ImproperlyConfigured, OperationalError, redis.RedisError) as error:
         print(" ".join(str(error).split()), flush=True)
         return 1
     return 0
@@ -30,6 +31,7 @@ def main() -> int:
 def prepare(settings: LauncherSettings) -> None:
     """Safe to repeat: what stands is kept."""
     default_settings()
+    os.environ["ACE_DB_POOL_SIZE"] = "0"  # the pool would hide why a server cannot be reached
     django.setup()
     call_command("migrate", interactive=False, verbosity=1)
     if os.environ.get("DJANGO_SETTINGS_MODULE", "").endswith(".prod"):

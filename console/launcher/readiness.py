@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import httpx
@@ -16,6 +16,7 @@ from console.launcher.errors import LauncherError
 from console.launcher.output import Output
 from console.launcher.processes import Service, Supervisor
 from console.launcher.settings import LauncherSettings
+from telemetry.events import SAMPLE_STREAM
 
 Probe = Callable[[Service], bool]
 READY_TIMEOUT_S: Final = 90.0
@@ -71,6 +72,23 @@ class TickProbe:
         return changed
 
 
+@dataclass(frozen=True)
+class StreamProbe:
+    """Ready when the newest entry of a Redis stream is younger than this probe."""
+
+    redis_url: str
+    stream: str
+    since_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+
+    def __call__(self, _service: Service) -> bool:
+        try:
+            with redis.Redis.from_url(self.redis_url) as client:
+                newest = client.xrevrange(self.stream, count=1)
+        except redis.RedisError:
+            return False
+        return bool(newest) and int(newest[0][0].split(b"-")[0]) >= self.since_ms
+
+
 def probes(settings: LauncherSettings) -> dict[str, Probe]:
     """One for each line of the Procfile."""
     return {
@@ -79,7 +97,7 @@ def probes(settings: LauncherSettings) -> dict[str, Probe]:
         "ingest": TickProbe(settings.redis_url, "ace:live"),
         "worker": OutputProbe(r"celery@\S+ ready"),
         "beat": OutputProbe(r"beat .*is starting"),
-        "agent": OutputProbe(r"."),
+        "agent": StreamProbe(settings.redis_url, SAMPLE_STREAM),
         "pod": HttpProbe(f"{settings.pod_url}/health"),
     }
 
