@@ -18,9 +18,9 @@ from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 from msgspec import structs
 
-from telemetry.hooks import Access
 from telemetry.hub import Drawing, LiveHub, draw, hub
 from telemetry.sessions import SIGNED_OUT, living_sessions
+from telemetry.state import Access
 
 MAX_MESSAGE_CHARS: Final = 2048
 MAX_SOCKETS_PER_USER: Final = 5

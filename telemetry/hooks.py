@@ -7,10 +7,9 @@ can only be answered above: whom a budget binds, who may watch, and how the live
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from telemetry.state import LiveFrame
+from telemetry.state import Access, LiveFrame
 
 
 class BudgetSubject(NamedTuple):
@@ -24,19 +23,10 @@ BudgetLookup = Callable[[str], BudgetSubject | None]
 """Budget id -> its subject; None: there is no such budget."""
 
 
-class Access(NamedTuple):
-    """What one person may see live."""
-
-    tenants: frozenset[str] | None
-    """None: the traffic of all."""
-    sections: frozenset[str]
-    """Parts of the page, in the renderer's own words."""
-
-
 LiveAccess = Callable[[Any], Access]
 """User -> what they may watch. Raises PermissionDenied: nothing at all."""
 
-LiveRenderer = Callable[["LiveFrame"], Mapping[str, str]]
+LiveRenderer = Callable[[LiveFrame], Mapping[str, str]]
 """What to draw -> inner HTML of each region of the page by element id. Once a tick and scope."""
 
 

@@ -22,13 +22,14 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 from redis.exceptions import RedisError
 
-from telemetry.hooks import Access, hooks
+from telemetry.hooks import hooks
 from telemetry.sessions import living_sessions
 from telemetry.state import (
     LIVE_GROUP,
     LIVE_KEY,
     SCOPE_KEY,
     SCOPES_KEY,
+    Access,
     LiveFrame,
     LiveState,
     Panel,

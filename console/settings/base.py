@@ -207,7 +207,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     },
     "studio-snapshots-prune": {
         "task": "console.studio.tasks.snapshots_prune",
-        "schedule": 3600.0,
+        "schedule": 300.0,
     },
     "accounts-sweep": {"task": "console.accounts.tasks.sweep", "schedule": 900.0},
 }

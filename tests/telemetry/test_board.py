@@ -6,8 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
+from msgspec import structs
 
 from telemetry.board import Board, Seen, seen_from_event
+from telemetry.events import RequestFinished, RequestRefused
 from telemetry.histogram import Histogram
 from telemetry.live import restored_board
 from telemetry.state import RECENT
@@ -25,7 +27,7 @@ def board_of(*seen: Seen) -> Board:
 
 
 def test_rates_are_means_of_the_last_ten_whole_seconds() -> None:
-    made = [
+    made: list[RequestFinished | RequestRefused] = [
         finished("now", finished_at_ms=NOON_MS),
         finished("a", finished_at_ms=NOON_MS - 1),
         finished("b", finished_at_ms=NOON_MS - 9_999, outcome="timeout"),
@@ -93,13 +95,13 @@ EVENTS = st.lists(
 )
 
 
-class StaleAndEventsEqualReloaded(TestCase):  # type: ignore[misc]
+class StaleAndEventsEqualReloaded(TestCase):
     """The law of live pages: what was shown plus what happened is what a reload shows."""
 
     @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(EVENTS, st.randoms(), st.integers(0, 60))
     def test_a_board_fed_by_events_is_the_board_read_from_the_table(
-        self, made: list[object], dice: random.Random, cut: int
+        self, made: list[RequestFinished], dice: random.Random, cut: int
     ) -> None:
         items = [delivery(_named(event, f"r{n}"), n) for n, event in enumerate(made, 1)]
         dice.shuffle(items)
@@ -117,7 +119,5 @@ class StaleAndEventsEqualReloaded(TestCase):  # type: ignore[misc]
         assert fed["own"].panel(NOON_S) == restored_board(NOON_MS, own).panel(NOON_S)
 
 
-def _named(event: object, request_id: str) -> object:
-    from msgspec import structs
-
-    return structs.replace(event, request_id=request_id)  # type: ignore[type-var]
+def _named(event: RequestFinished, request_id: str) -> RequestFinished:
+    return structs.replace(event, request_id=request_id)

@@ -20,9 +20,9 @@ from django.test import Client
 from django.utils import timezone
 
 from telemetry import consumers, hub, sessions
-from telemetry.hooks import Access, Hooks
+from telemetry.hooks import Hooks
 from telemetry.routing import websocket_urlpatterns
-from telemetry.state import LIVE_KEY, LiveFrame, LiveState, Panel, Rates, encode_state
+from telemetry.state import LIVE_KEY, Access, LiveFrame, LiveState, Panel, Rates, encode_state
 from tests.telemetry.factories import NOON_MS
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.enable_socket]
@@ -76,7 +76,8 @@ class Page:
             headers.append((b"origin", origin.encode()))
         routes = AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))
         scope = {"type": "websocket", "path": "/ws/live/", "headers": headers, "subprotocols": []}
-        self.socket = ApplicationCommunicator(routes, scope)
+        make: Any = ApplicationCommunicator
+        self.socket: Any = make(routes, scope)
 
     async def open(self) -> bool:
         await self.socket.send_input({"type": "websocket.connect"})

@@ -150,7 +150,7 @@ def test_usage_is_as_fresh_as_the_last_look_at_an_empty_stream(
 def test_a_finding_of_a_gateway_or_an_agent_is_kept_and_counted(
     ingest: Ingest, valkey: redis.Redis, clock: FakeClock
 ) -> None:
-    finding = {
+    finding: dict[str, Any] = {
         "skill": "hardware_telemetry",
         "code": "xid_79",
         "severity": "critical",

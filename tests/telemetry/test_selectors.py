@@ -120,7 +120,7 @@ EVENTS = st.lists(
 )
 
 
-class SumProperties(TestCase):  # type: ignore[misc]
+class SumProperties(TestCase):
     """Σ rows = Σ ledger, for any period, zone and grouping."""
 
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -100,7 +100,7 @@ def test_decisions_are_kept_by_name() -> None:
 
 
 def test_openings_and_checkpoints_only_move_the_watermark() -> None:
-    items = (opened(), events.RequestProgressed("req_1", 12))
+    items: tuple[events.Event, ...] = (opened(), events.RequestProgressed("req_1", 12))
     stored = Store().write(batch(*(delivery(e, n) for n, e in enumerate(items, 1))), NOON)
     assert stored.marks == {"host-0": 2}
     assert not RequestRecord.objects.exists()
@@ -219,7 +219,7 @@ requests = st.lists(
 )
 
 
-class RedeliveryProperties(TestCase):  # type: ignore[misc]
+class RedeliveryProperties(TestCase):
     """Hypothesis rolls the database back after each example."""
 
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

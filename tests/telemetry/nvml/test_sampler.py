@@ -187,4 +187,5 @@ def test_settings_that_cannot_be_read_change_nothing(raw: bytes | None, interval
 
 
 def test_the_binding_looks_for_the_library_where_the_loader_does(library_path: Any) -> None:
-    assert ctypes.CDLL(str(library_path)).nvmlInit_v2
+    assert library_path.name == "libnvidia-ml.so.1"
+    assert hasattr(ctypes.CDLL(str(library_path)), "nvmlInit_v2")
