@@ -236,7 +236,8 @@ def installer(uv: str | None) -> list[str]:
 
 def link_sources() -> None:
     """The tree itself is importable from the environment, and `ace` is a command of it."""
-    purelib = sysconfig.get_path("purelib", vars={"base": str(VENV), "platbase": str(VENV)})
+    # Debian's default scheme points elsewhere (dist-packages); an environment has its own.
+    purelib = sysconfig.get_path("purelib", "venv", {"base": str(VENV), "platbase": str(VENV)})
     Path(purelib, "ace-gateway.pth").write_text(f"{ROOT}\n")
     command = VENV / "bin" / "ace"
     command.write_text(
