@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -114,10 +115,11 @@ def test_a_name_is_taken_once() -> None:
 
 def test_the_last_admin_stays_admin() -> None:
     alice = make_user()
-    for act in (
+    acts: list[Callable[[], User]] = [
         lambda: services.user_role_set(ADMIN, alice.id, "finance"),
         lambda: services.user_deactivate(ADMIN, alice.id),
-    ):
+    ]
+    for act in acts:
         with pytest.raises(Conflict):
             act()
     make_user("bob")
