@@ -80,7 +80,7 @@ class Ingest:
             well = self._try(self._prime)
         if not self._has_rival and self._is_due("tick", TICK_S):
             self._tick()
-        if well and self._is_due("claim", CLAIM_S):
+        if well and self._storing and self._is_due("claim", CLAIM_S):
             well = self._try(self._reader.claim)
         if self._storing and self._is_due("flush", FLUSH_S):
             self._try(self._flush)

@@ -66,9 +66,7 @@ class UsageReader:
         try:
             return self._read(block_ms)
         except redis.ResponseError as error:
-            if "NOGROUP" not in str(error):
-                raise
-            self._make_group()
+            self._begin_anew(error)
             return Batch()
 
     def reread(self) -> None:
@@ -84,15 +82,19 @@ class UsageReader:
             pipe.execute()
 
     def claim(self) -> None:
-        """Take over what a consumer of another name has left lying."""
-        answer: Any = self._redis.xautoclaim(
-            events.USAGE_STREAM,
-            events.USAGE_GROUP,
-            CONSUMER,
-            min_idle_time=CLAIM_IDLE_MS,
-            count=BATCH,
-            justid=True,
-        )
+        """Take over what a consumer of another name has left lying. Raises redis.RedisError."""
+        try:
+            answer: Any = self._redis.xautoclaim(
+                events.USAGE_STREAM,
+                events.USAGE_GROUP,
+                CONSUMER,
+                min_idle_time=CLAIM_IDLE_MS,
+                count=BATCH,
+                justid=True,
+            )
+        except redis.ResponseError as error:
+            self._begin_anew(error)
+            return
         if answer:
             self.reread()
 
@@ -109,6 +111,11 @@ class UsageReader:
         if not entries and self._cursor != ">":
             self._cursor = ">"
         return decode_batch(entries)
+
+    def _begin_anew(self, error: redis.ResponseError) -> None:
+        if "NOGROUP" not in str(error):
+            raise error
+        self._make_group()
 
     def _make_group(self) -> None:
         """Redis came back empty. Begin at the start: shippers may have been faster than we."""
