@@ -22,7 +22,13 @@ SPECIALS = ["<unk>", "<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>"]
 
 def write_tokenizer(folder: Path) -> int:
     """Train a byte-level BPE on this very interpreter's library; returns the size of its vocabulary."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import (  # type: ignore[import-not-found]
+        Tokenizer,
+        decoders,
+        models,
+        pre_tokenizers,
+        trainers,
+    )
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -82,8 +88,8 @@ def write_model(folder: Path) -> None:
 
 
 def write_adapter(folder: Path) -> None:
-    import torch
-    from safetensors.torch import save_file
+    import torch  # type: ignore[import-not-found]
+    from safetensors.torch import save_file  # type: ignore[import-not-found]
 
     folder.mkdir(parents=True, exist_ok=True)
     weights = {}

@@ -1,4 +1,4 @@
-"""The gateway in front of a real vLLM: it answers, streams, meters to the token, and stops the engine for a client that left."""
+"""The gateway before a real vLLM: it answers, streams, meters to the token, and stops it for a client that left."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ def stack(real_url: str) -> Iterator[Stack]:
         yield stack
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client(stack: Stack) -> OpenAI:
-    """Of a tenant of its own, so that a test reads its own ledger rows only."""
     key = stack.api.make_key(stack.api.make_tenant("vllm tests"))
     stack.settle()
     return stack.client(key.key, timeout=60)
