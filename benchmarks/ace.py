@@ -16,7 +16,7 @@ from pathlib import Path
 
 import redis
 
-from console.launcher.embedded import valkey
+from console.launcher.embedded import EmbeddedValkey
 from policies.schema import sealing, wire
 from policies.schema.credentials import digest, mint
 from policies.schema.snapshot import (
@@ -49,24 +49,25 @@ class Ground:
 def ground(folder: Path, engine_port: int) -> Iterator[Ground]:
     pepper, secret = os.urandom(32), os.urandom(32)
     api_key = mint("live")
-    with valkey(folder / "valkey") as url:
-        client = redis.Redis.from_url(url)
-        _publish(client, _snapshot(engine_port, digest(pepper, api_key)), secret)
-        ledger = Ledger(url)
+    folder.mkdir()
+    server = EmbeddedValkey(folder, durable=False)
+    url = server.start()
+    ledger = Ledger(url)
+    try:
+        with redis.Redis.from_url(url) as client:
+            _publish(client, _snapshot(engine_port, digest(pepper, api_key)), secret)
         ledger.start()
-        try:
-            env = {
-                "ACE_HOME": str(folder),
-                "REDIS_URL": url,
-                "ACE_KEY_PEPPER": pepper.hex(),
-                "ACE_SNAPSHOT_SECRET": secret.hex(),
-                "ACE_GATEWAY_WORKERS": "1",
-            }
-            yield Ground(env, api_key)
-        finally:
-            ledger.stopped.set()
-            ledger.join()
-            client.close()
+        env = {
+            "ACE_HOME": str(folder),
+            "REDIS_URL": url,
+            "ACE_KEY_PEPPER": pepper.hex(),
+            "ACE_SNAPSHOT_SECRET": secret.hex(),
+            "ACE_GATEWAY_WORKERS": "1",
+        }
+        yield Ground(env, api_key)
+    finally:
+        ledger.finish()
+        server.stop()
 
 
 def _publish(client: redis.Redis, snapshot: Snapshot, secret: bytes) -> None:
@@ -140,15 +141,20 @@ class Ledger(threading.Thread):
     def __init__(self, url: str) -> None:
         super().__init__(name="bench-ledger", daemon=True)
         self._client = redis.Redis.from_url(url)
-        self.stopped = threading.Event()
+        self._stopped = threading.Event()
+
+    def finish(self) -> None:
+        self._stopped.set()
+        if self.is_alive():
+            self.join()
 
     def run(self) -> None:
         last = "0"
-        while not self.stopped.is_set():
+        while not self._stopped.is_set():
             self._prime()
             entries = self._client.xread({events.USAGE_STREAM: last}, count=2000)
             if not entries:
-                self.stopped.wait(0.05)
+                self._stopped.wait(0.05)
                 continue
             batch = entries[0][1]
             last = batch[-1][0]

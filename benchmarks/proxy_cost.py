@@ -123,8 +123,8 @@ def _start_peer(
 def _check(settings: Settings, subject: Subject) -> None:
     """A gateway that answers errors would look fast: refuse to measure it."""
     for shape in SHAPES:
-        for _ in range(20):
-            figures = _load(settings, subject, shape, seconds=0.3)
+        for _ in range(8):
+            figures = _load(settings, subject, shape, seconds=1.5)
             if figures["requests"] and not figures["errors"]:
                 break
         else:
