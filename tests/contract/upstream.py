@@ -40,6 +40,7 @@ class ScriptedUpstream:
         self.closed = asyncio.Event()
         """Set when a connection is closed from the other side."""
         self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
@@ -47,14 +48,21 @@ class ScriptedUpstream:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await asyncio.sleep(0.02)  # a connection just accepted gets its handler, and so its end
         self._server.close()
         for writer in self._writers:
             writer.transport.abort()
-        await asyncio.sleep(0)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0.02)  # both sides learn of it before the loop closes
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self._writers.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
         try:
             while True:
                 request = await _read_request(reader)
@@ -65,6 +73,8 @@ class ScriptedUpstream:
                     return
         except (asyncio.IncompleteReadError, ConnectionError):
             self.closed.set()
+        except asyncio.CancelledError:
+            pass  # by `__aexit__`; asyncio's own callback cannot bear a cancelled handler
         finally:
             writer.close()
 
