@@ -28,7 +28,12 @@ class ApiKey(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["tenant", "name"], name="key_name_in_tenant"),
+            # A revoked key keeps its name for the records and gives it free for its successor.
+            models.UniqueConstraint(
+                fields=["tenant", "name"],
+                condition=models.Q(revoked_at=None),
+                name="key_name_in_tenant",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -173,6 +173,13 @@ def test_an_update_of_nothing_leaves_no_trace(tenant: Tenant) -> None:
     assert (SnapshotRecord.objects.count(), AuditEntry.objects.count()) == before
 
 
+def test_the_name_of_a_revoked_key_is_free_again(tenant: Tenant) -> None:
+    services.key_revoke(ADMIN, make_key(tenant).key.id)
+    assert make_key(tenant).key.name == "app"
+    with pytest.raises(InputError):
+        make_key(tenant)
+
+
 def test_a_key_of_nothing_is_missing() -> None:
     for act in (
         lambda: services.key_revoke(ADMIN, "key_X"),
