@@ -40,9 +40,7 @@ PEPPER = b"p" * 32
 SECRET = b"s" * 32
 KEY = mint("live")
 MODEL = "gpt-x"
-PRICE = Price(
-    id="price_1", input_microusd_per_mtok=1_000_000, output_microusd_per_mtok=2_000_000
-)
+PRICE = Price(id="price_1", input_microusd_per_mtok=1_000_000, output_microusd_per_mtok=2_000_000)
 """One micro-dollar an input token, two an output token."""
 
 
@@ -113,16 +111,12 @@ def budget(limit: int, **changes: Any) -> Budget:
 
 
 def breaker(**fields: Any) -> PolicyDocument:
-    return PolicyDocument(
-        scope="global", skills={"circuit_breaker": {"mode": "enforce", **fields}}
-    )
+    return PolicyDocument(scope="global", skills={"circuit_breaker": {"mode": "enforce", **fields}})
 
 
 def publish(client: redis.Redis, made: Snapshot) -> None:
     envelope = seal(made, SECRET)
-    client.hset(
-        wire.SNAPSHOT_KEY, mapping={"version": made.version, "envelope": envelope}
-    )
+    client.hset(wire.SNAPSHOT_KEY, mapping={"version": made.version, "envelope": envelope})
     client.publish(wire.SNAPSHOT_CHANNEL, str(made.version))
 
 

@@ -66,5 +66,8 @@ async def test_other_paths_are_refused_in_the_dialect(
         unknown = await client.get("/v1/models/none")
         assert unknown.json()["error"]["code"] == "model_not_found"
         assert "ace_requests_total" in (await client.get("/metrics")).text
-    async with rig.running(rig.settings(tmp_path), door) as (_, url), rig.client(url, "no") as nobody:
+    async with (
+        rig.running(rig.settings(tmp_path), door) as (_, url),
+        rig.client(url, "no") as nobody,
+    ):
         assert (await nobody.get("/v1/models")).status_code == 401
