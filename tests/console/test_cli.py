@@ -45,7 +45,7 @@ def api(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Handler], list
             return handler(request)
 
         client = partial(real, transport=httpx.MockTransport(answer))
-        monkeypatch.setattr(cli.httpx, "Client", client)
+        monkeypatch.setattr("console.cli.httpx.Client", client)
         return asked
 
     return install
