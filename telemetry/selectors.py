@@ -17,7 +17,7 @@ from django.db.models import Max
 
 from telemetry.events import USAGE_STREAM
 from telemetry.ledger import ADDITIVE
-from telemetry.models import LedgerEntry, RequestRecord, StreamPosition
+from telemetry.models import FindingRecord, LedgerEntry, RequestRecord, StreamPosition
 from telemetry.rows import BUCKET_S
 
 GroupBy = Literal["tenant", "key", "model", "pool", "day", "hour", "bucket"]
@@ -231,3 +231,8 @@ def key_last_used(key_ids: Sequence[str]) -> dict[str, dt.datetime]:
     """When each key last had a request served or refused, as far as records are kept."""
     rows = RequestRecord.objects.filter(key_id__in=key_ids).values("key_id")
     return {row["key_id"]: row["at"] for row in rows.annotate(at=Max("finished_at"))}
+
+
+def recent_findings(since: dt.datetime, limit: int = 10) -> list[FindingRecord]:
+    """What observers, agents and ingest itself wanted a person to see, newest first."""
+    return list(FindingRecord.objects.filter(last_at__gte=since).order_by("-last_at")[:limit])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,8 @@ from console.keys.models import ApiKey
 from console.studio.selectors import Worker, workers
 from console.tenants.models import Tenant
 from telemetry.live import restored_board
+from telemetry.models import FindingRecord
+from telemetry.selectors import recent_findings
 from telemetry.state import LIVE_KEY, Access, LiveFrame, LiveState, decode_state
 
 SECTIONS: Final = {"requests": "requests.read", "fleet": "fleet.read", "workers": "workers.read"}
@@ -32,6 +35,7 @@ REGIONS: Final = {
     "live-figures": "",
     "live-cost": "",
     "live-models": "",
+    "live-findings": "fleet",
     "live-gpus": "fleet",
     "live-workers": "workers",
     "live-requests": "requests",
@@ -39,6 +43,7 @@ REGIONS: Final = {
 """Element id -> section it belongs to; empty: everybody who may open the page."""
 
 LATE_MS: Final = 5_000
+FINDINGS_FOR: Final = timedelta(hours=24)
 _NAMES_KEPT: Final = 5_000
 
 
@@ -104,6 +109,7 @@ def region_context(frame: LiveFrame) -> dict[str, Any]:
         "requests": drawing.request_rows(frame, tenant_name, key_name),
         "gpus": drawing.gpu_rows(frame),
         "many_nodes": len({gpu.node for gpu in state.gpus}) > 1,
+        "findings": _findings() if "fleet" in frame.access.sections else None,
         "node_notes": drawing.node_notes(frame),
         "workers": _workers() if "workers" in frame.access.sections else None,
     }
@@ -113,6 +119,14 @@ def _late_s(state: LiveState) -> int:
     """Seconds by which the ingest process is behind; 0: it keeps up."""
     age_ms = int(timezone.now().timestamp() * 1000) - state.at_ms
     return age_ms // 1000 if age_ms > LATE_MS else 0
+
+
+def _findings() -> list[FindingRecord] | None:
+    """None: the database cannot be asked now."""
+    try:
+        return recent_findings(timezone.now() - FINDINGS_FOR)
+    except DatabaseError:
+        return None
 
 
 def _workers() -> list[Worker] | None:

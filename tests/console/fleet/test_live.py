@@ -11,12 +11,16 @@ import redis
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.template.loader import get_template
+from django.utils import timezone
+from msgspec import structs
 
 from console.accounts.models import User
 from console.fleet.live import REGIONS, access_of, current_frame, render_regions
 from telemetry.board import Board, seen_from_event
 from telemetry.consumers import SocketWatcher
+from telemetry.events import Finding
 from telemetry.hub import Drawing
+from telemetry.ledger import write_findings
 from telemetry.state import LIVE_KEY, Access, LiveFrame, LiveState, NodeLive, encode_state
 from tests.telemetry.factories import NOON_MS, finished, refused
 
@@ -55,8 +59,21 @@ def test_regions_beyond_ones_rights_are_not_even_drawn() -> None:
     state = state_after(board, 1)
     assert set(render_regions(LiveFrame(state, state.panel, ADMIN))) == set(REGIONS)
     finance = render_regions(LiveFrame(state, state.panel, Access(None, frozenset())))
-    assert set(finance).isdisjoint({"live-gpus", "live-workers", "live-requests"})
+    assert set(finance).isdisjoint({"live-findings", "live-gpus", "live-workers", "live-requests"})
     assert "req_1" not in "".join(finance.values())
+
+
+def test_findings_are_shown_to_those_who_look_after_the_fleet() -> None:
+    finding = Finding("ledger", "price_mismatch", "critical", "req_1", "Billed <b>wrong</b>.", 0)
+    now_ms = int(timezone.now().timestamp() * 1000)
+    write_findings([structs.replace(finding, at_ms=now_ms)] * 2)
+    write_findings([structs.replace(finding, at_ms=now_ms - 2 * 86_400_000, code="old")])
+    state = state_after(Board(), 1)
+    html = render_regions(LiveFrame(state, state.panel, ADMIN))["live-findings"]
+    assert "Critical" in html
+    assert "Billed &lt;b&gt;wrong" in html
+    assert '<td class="n">2</td>' in html
+    assert "old" not in html
 
 
 def test_text_of_strangers_is_escaped_and_made_visible() -> None:
