@@ -349,8 +349,6 @@ class GatewayProtocol(asyncio.Protocol):
         elif self.transport is not None:
             self.transport.close()
 
-    # deadlines
-
     def _receiving(self, current: HttpExchange) -> None:
         """Called when a read ended inside a request; a request that comes in one read needs no clock."""
         phase = 2 if current.frozen else 1
