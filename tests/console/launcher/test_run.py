@@ -58,9 +58,13 @@ def launch(env: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
 
 
 def wait_ready(launcher: subprocess.Popen[bytes], home: Path, log: Path) -> dict[str, Any]:
+    """run.json as this launcher wrote it; one that was killed before could not take its own away."""
+    started_ns = Path(f"/proc/{launcher.pid}").stat().st_mtime_ns
+
     def written() -> bool:
         assert launcher.poll() is None, log.read_text()[-4000:]
-        return (home / "run.json").exists()
+        file = home / "run.json"
+        return file.exists() and file.stat().st_mtime_ns > started_ns
 
     until(written, within_s=READY_S, what=f"run.json; log: {log.read_text()[-2000:]}", every_s=0.2)
     found: dict[str, Any] = json.loads((home / "run.json").read_text())
