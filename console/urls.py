@@ -6,10 +6,17 @@ from django.urls import URLPattern, URLResolver, include, path
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("api/", include("console.api")),
+    path("", include("console.overview.urls")),
     path("", include("console.accounts.urls")),
+    path("shell/", include("console.shell.urls")),
+    path("live/", include("console.fleet.urls")),
+    path("tenants/", include("console.tenants.urls")),
+    path("keys/", include("console.keys.urls")),
+    path("providers/", include("console.providers.urls")),
+    path("budgets/", include("console.budgets.urls")),
 ]
 
-handler400 = "console.rest.fallback.bad_request"
-handler403 = "console.rest.fallback.forbidden"
-handler404 = "console.rest.fallback.not_found"
-handler500 = "console.rest.fallback.server_error"
+handler400 = "console.shell.errors.bad_request"
+handler403 = "console.shell.errors.not_permitted"
+handler404 = "console.shell.errors.not_found"
+handler500 = "console.shell.errors.server_error"

@@ -12,9 +12,7 @@ from policies.schema.units import Engine, MicroUSD, ModelName, Region
 MAX_ENDPOINTS = 500
 MAX_OUTPUT_TOKENS = 10_000_000
 
-Credential = Annotated[
-    str, Field(min_length=1, max_length=4096, pattern=r"^[\x21-\x7e]+$")
-]
+Credential = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[\x21-\x7e]+$")]
 """Goes into a header, so it is visible ASCII."""
 
 

@@ -89,6 +89,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "console.shell.context.shell",
             ],
         },
     },
@@ -136,6 +137,7 @@ SESSION_COOKIE_AGE = 12 * 3600
 CSRF_COOKIE_NAME = f"{_HOST_PREFIX}ace_csrf"
 CSRF_COOKIE_SECURE = _secure
 CSRF_COOKIE_HTTPONLY = True
+CSRF_FAILURE_VIEW = "console.shell.errors.csrf_refused"
 CSRF_COOKIE_SAMESITE = "Lax"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"

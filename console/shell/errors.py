@@ -14,6 +14,7 @@ from django.views.decorators.csrf import requires_csrf_token
 from console.accounts.models import Role, User
 from console.errors import Unavailable
 from console.middleware import request_id_of
+from console.rest import fallback
 from console.shell.context import plain_shell
 from console.ui.http import render_page
 
@@ -27,6 +28,8 @@ class Refusal:
 
 def not_permitted(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """403 in words: which permission is missing and who can grant it."""
+    if _is_api(request):
+        return fallback.forbidden(request, exception or Exception())
     if not request.user.is_authenticated:
         return _plain(request, 403, "You may not do this", ["Sign in first. Nothing was changed."])
     context = {"refusal": _refusal(request), "request_id": request_id_of(request)}
@@ -59,6 +62,8 @@ def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 @requires_csrf_token
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    if _is_api(request):
+        return fallback.bad_request(request, exception or Exception())
     lines = ["The console could not read this request. Nothing was changed."]
     return _plain(request, 400, "This request makes no sense", lines)
 
@@ -66,6 +71,8 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
 @requires_csrf_token
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """The same words for what does not exist and for what belongs to somebody else."""
+    if _is_api(request):
+        return fallback.not_found(request, exception or Exception())
     lines = [
         "It does not exist, or it is not yours to see. Check the address, or look for it in its list."
     ]
@@ -75,6 +82,8 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 @requires_csrf_token
 def server_error(request: HttpRequest) -> HttpResponse:
     """What we depend on being away is a 503 that passes; the rest is our fault."""
+    if _is_api(request):
+        return fallback.server_error(request)
     if isinstance(sys.exc_info()[1], OperationalError | InterfaceError | Unavailable):
         return unavailable(request)
     lines = [
@@ -93,6 +102,11 @@ def unavailable(request: HttpRequest) -> HttpResponse:
     response = _plain(request, 503, "The console is not available", lines, retry=True)
     response["Retry-After"] = "5"
     return response
+
+
+def _is_api(request: HttpRequest) -> bool:
+    """Callers of the management API get problem documents."""
+    return request.path.startswith("/api/")
 
 
 def _plain(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 
 from console.accounts.permissions import can
 
@@ -68,17 +69,17 @@ ENTRIES: tuple[tuple[str, tuple[Entry, ...]], ...] = (
 
 def groups_for(request: HttpRequest) -> list[Group]:
     """The groups this person may open, with the link of the page they are on marked."""
-    groups = (
-        Group(
-            title,
-            tuple(_link(entry, request.path) for entry in entries if can(request, entry.action)),
-        )
-        for title, entries in ENTRIES
-    )
+    groups = [Group(title, tuple(_links(request, entries))) for title, entries in ENTRIES]
     return [group for group in groups if group.links]
 
 
-def _link(entry: Entry, path: str) -> Link:
-    url = reverse(entry.url_name)
-    current = path == url or (url != "/" and path.startswith(url))
-    return Link(entry.title, entry.icon, url, current)
+def _links(request: HttpRequest, entries: tuple[Entry, ...]) -> Iterator[Link]:
+    for entry in entries:
+        if not can(request, entry.action):
+            continue
+        try:
+            url = reverse(entry.url_name)
+        except NoReverseMatch:
+            continue  # the page's app is not part of this installation
+        current = request.path == url or (url != "/" and request.path.startswith(url))
+        yield Link(entry.title, entry.icon, url, current)

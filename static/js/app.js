@@ -75,6 +75,14 @@
   };
   on("input", "[data-unlocks]", unlock);
 
+  /* data-remove=".line" takes away the closest such element; the focus goes to the one before it. */
+  on("click", "[data-remove]", (button) => {
+    const line = button.closest(button.dataset.remove);
+    const next = line?.previousElementSibling || line?.nextElementSibling;
+    line?.remove();
+    next?.querySelector("input")?.focus();
+  });
+
   /* "/" goes to the search field of the page, as long as nobody is typing. */
   document.addEventListener("keydown", (event) => {
     const typing = event.target.matches?.("input, textarea, select, [contenteditable]");

@@ -1,0 +1,1 @@
+"""The first page: what runs, what it costs today, what needs attention."""
