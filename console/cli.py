@@ -196,15 +196,32 @@ def _segment(text: str) -> str:
 # ---------------------------------------------------------------------------------------------- output
 
 
-def table(found: Rows) -> str:
-    """A list becomes columns, one thing becomes lines of name and value."""
-    if isinstance(found, dict):
-        width = max((len(name) for name in found), default=0)
-        return "\n".join(f"{name.ljust(width)}  {_cell(value)}" for name, value in found.items())
-    if not found:
+def table(found: Rows, indent: str = "") -> str:
+    """A list becomes columns, one thing becomes lines of name and value, what is inside it stands indented below."""
+    if isinstance(found, list):
+        return _columns(found)
+    width = max((len(name) for name in found if not _nested(found[name])), default=0)
+    lines: list[str] = []
+    for name, value in found.items():
+        if not _nested(value):
+            lines.append(f"{indent}{name.ljust(width)}  {_cell(value)}")
+            continue
+        for each in value if isinstance(value, list) else [value]:
+            lines += [f"{indent}{name}:", table(each, indent + "  ")]
+    return "\n".join(lines)
+
+
+def _nested(value: object) -> bool:
+    """A mapping, or a list of mappings; a list of plain values fits on a line."""
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, dict)
+
+
+def _columns(rows: list[dict[str, Any]]) -> str:
+    if not rows:
         return "none"
-    names = list(found[0])
-    lines = [names, *([_cell(row.get(name)) for name in names] for row in found)]
+    names = list(rows[0])
+    lines = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(names))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

@@ -165,3 +165,16 @@ def test_wrong_usage_has_its_own_code() -> None:
     with pytest.raises(SystemExit) as stopped:
         cli.main(["nonsense"])
     assert stopped.value.code == 2
+
+
+def test_an_explanation_is_readable_lines(api: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    attempt = {"attempt": 1, "decisions": {"candidates": ["ep_1", "ep_2"]}}
+    api(lambda _: httpx.Response(200, json={"request_id": "req_1", "attempts": [attempt]}))
+    assert cli.main(["explain", "req_1"]) == cli.DONE
+    assert capsys.readouterr().out.splitlines() == [
+        "request_id  req_1",
+        "attempts:",
+        "  attempt  1",
+        "  decisions:",
+        '    candidates  ["ep_1", "ep_2"]',
+    ]
