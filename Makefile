@@ -12,7 +12,7 @@ PY := $(BIN)/python
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-vllm check fmt bench fakes skill docs screenshots soak chaos setup setup-test
+.PHONY: help run test test-vllm check fmt bench fakes skill docs setup setup-test
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
