@@ -132,7 +132,7 @@ def detail_view(request: HttpRequest, key_id: str) -> HttpResponse:
 
 def _model_for(key: ApiKey) -> str:
     """One the key may call and somebody serves, so that the snippet works as it stands."""
-    served = model_names()
+    served = model_names(ready=True)
     wanted = (
         served if key.allowed_models is None else [m for m in served if m in key.allowed_models]
     )

@@ -13,7 +13,9 @@ def region_counts() -> dict[str, int]:
     return dict(found.annotate(Count("id")).order_by("region"))
 
 
-def model_names() -> list[str]:
-    """Names an application may ask for, in alphabetical order."""
-    found = Pool.objects.filter(enabled=True).order_by("model").values_list("model", flat=True)
-    return list(found.distinct())
+def model_names(*, ready: bool = False) -> list[str]:
+    """Names an application may ask for, in alphabetical order. `ready`: only those with a price and an endpoint."""
+    pools = Pool.objects.filter(enabled=True)
+    if ready:
+        pools = pools.filter(prices__isnull=False, endpoints__isnull=False)
+    return list(pools.order_by("model").values_list("model", flat=True).distinct())

@@ -25,6 +25,8 @@ class ConsoleForm(forms.Form):
         super().__init__(*args, **kwargs)
         for field in self.fields.values():
             _dress(field)
+            if field.label:
+                field.error_messages["required"] = f"Enter the {str(field.label).lower()}."
 
 
 def _dress(field: forms.Field) -> None:

@@ -12,7 +12,8 @@ from django.http import HttpRequest
 
 Row = TypeVar("Row")
 
-PAGE_SIZES = (25, 50, 100)
+PAGE_SIZES = (25, 10, 50, 100)
+"""The first is what a list shows by itself."""
 
 
 @dataclass(frozen=True, slots=True)

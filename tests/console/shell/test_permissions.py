@@ -1,4 +1,4 @@
-"""Every page of these apps, for every kind of visitor: nobody, admin, finance, developer, and a developer of elsewhere."""
+"""Every page of these apps, for every visitor: nobody, admin, finance, developer, developer of elsewhere."""
 
 from __future__ import annotations
 
