@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from django.contrib.messages import success
 from django.db.models import Q, QuerySet
@@ -99,7 +99,7 @@ def create_view(request: HttpRequest) -> HttpResponse:
 def _create(request: HttpRequest, data: dict[str, Any]) -> Budget:
     fields = ("name", "limit_microusd", "mode", "window", "timezone")
     spec = parse(BudgetSpec, {name: data[name] for name in fields})
-    scope = "key" if data["subject"].startswith("key_") else "tenant"
+    scope: Literal["tenant", "key"] = "key" if data["subject"].startswith("key_") else "tenant"
     owner = owner_find(scope, data["subject"])
     return budget_create(actor_of(request), spec, owner)
 
@@ -114,7 +114,7 @@ def _subjects(request: HttpRequest) -> list[tuple[str, str]]:
     for tenant in tenants.prefetch_related("keys")[:SUBJECTS_MAX]:
         name = visible(tenant.name)
         found.append((tenant.id, f"{name}, the whole tenant"))
-        live: Any = tenant.keys  # type: ignore[attr-defined]
+        live: Any = tenant.keys
         found += [
             (key.id, f"{name}, key {visible(key.name)}")
             for key in live.all()

@@ -247,7 +247,7 @@ def _test_one(
     context: dict[str, Any] = {"line": line}
     try:
         spec = _spec_of_test(form, EndpointLines([line]), pool)
-        context["report"] = pool_test(actor_of(request), spec, pool and pool.id)[0]
+        context["report"] = pool_test(actor_of(request), spec, pool.id if pool else None)[0]
     except ConsoleError as error:
         context["refused"] = error.problems[0].message if error.problems else error.detail
     return render_page(request, "console/providers/_report.html", context)
@@ -256,8 +256,10 @@ def _test_one(
 def _spec_of_test(
     form: PoolForm | PoolEditForm, lines: EndpointLines, pool: Pool | None
 ) -> PoolSpec:
-    if isinstance(form, PoolForm) or pool is None:
-        return _spec(form, lines)  # type: ignore[arg-type] - without a pool it is the form for new ones
+    if isinstance(form, PoolForm):
+        return _spec(form, lines)
+    if pool is None:
+        raise TypeError("The form of a stored pool needs the pool.")
     data = form.cleaned_data
     values = {
         "name": data["name"],

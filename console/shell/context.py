@@ -12,7 +12,7 @@ from django.utils.functional import SimpleLazyObject
 
 from console.accounts.permissions import PERMISSIONS, can
 from console.shell import navigation, policy_status
-from console.ui import theme
+from console.ui import theme as theming
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,15 @@ class Shell:
 
     @cached_property
     def theme(self) -> str:
-        return theme.theme_of(self.request)
+        return theming.theme_of(self.request)
 
     @cached_property
     def theme_label(self) -> str:
-        return theme.LABELS[self.theme].lower()
+        return theming.LABELS[self.theme].lower()
 
     @cached_property
-    def themes(self) -> Sequence[theme.Choice]:
-        return theme.choices(self.theme)
+    def themes(self) -> Sequence[theming.Choice]:
+        return theming.choices(self.theme)
 
     @cached_property
     def role_label(self) -> str:
@@ -60,7 +60,7 @@ class PlainShell:
 
 
 def plain_shell(request: HttpRequest) -> PlainShell:
-    return PlainShell(theme.theme_of(request))
+    return PlainShell(theming.theme_of(request))
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:

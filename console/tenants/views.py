@@ -213,7 +213,7 @@ def _fence_values(tenant: Tenant) -> dict[str, Any]:
 @permission_required("tenants.write")
 def suspend_view(request: HttpRequest, tenant_id: str) -> HttpResponse:
     tenant = _get(request, tenant_id)
-    live = tenant.keys.filter(revoked_at=None).count()  # type: ignore[attr-defined]
+    live = tenant.keys.filter(revoked_at=None).count()
     question = Question(
         title=f"Suspend {visible(tenant.name)}?",
         effect=f"Its {number(live)} live key{'s' if live != 1 else ''} are refused with 401 on every worker "

@@ -47,7 +47,7 @@ def number(value: float | None) -> str:
     """`1,204`; a float keeps at most two decimals."""
     if value is None:
         return UNKNOWN
-    if isinstance(value, float) and not value.is_integer():
+    if not float(value).is_integer():
         return f"{value:,.2f}"
     return f"{int(value):,}"
 

@@ -18,7 +18,6 @@ class ConsoleForm(forms.Form):
     """Controls get the classes of the design system; the browser's own validation stays off, ours is in words."""
 
     use_required_attribute = False
-    template_name_label = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("label_suffix", "")
@@ -40,7 +39,7 @@ def _dress(field: forms.Field) -> None:
 class MoneyField(forms.Field):
     """Dollars as people write them (`12.50`, `$1,000`), kept as integer micro-dollars."""
 
-    default_error_messages: ClassVar[dict[str, str]] = {  # type: ignore[misc]
+    default_error_messages: ClassVar[dict[str, Any]] = {
         "invalid": "Enter an amount in dollars, such as 12.50.",
         "negative": "An amount cannot be below $0.00.",
         "precise": "The smallest amount is $0.000001.",

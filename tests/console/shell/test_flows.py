@@ -88,7 +88,7 @@ def test_a_new_key_is_shown_once_and_never_again(admin: Client, tenant: Tenant) 
     assert "no-store" in response["Cache-Control"]
     assert response["HX-Replace-Url"] == reverse("keys:detail", args=[key.id])
     assert secret not in admin.get(reverse("keys:detail", args=[key.id])).content.decode()
-    assert key.budgets.get().limit_microusd == 2_500_000  # type: ignore[attr-defined]
+    assert key.budgets.get().limit_microusd == 2_500_000
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def world() -> World:
     key = key_create(SYSTEM, KeySpec(tenant=tenant.id, name="support-bot", budgets=(budget,))).key
     price = PriceSpec(input_microusd_per_mtok=1, output_microusd_per_mtok=2)
     pool = pool_create(SYSTEM, PoolSpec(name="Pool", model="small", engine="vllm", price=price))
-    bound: Any = key.budgets.get()  # type: ignore[attr-defined]
+    bound: Any = key.budgets.get()
     users = {
         name: User.objects.create_user(name, "a long password", role=role)
         for name, role in zip(VISITORS, ("admin", "finance", "developer", "developer"), strict=True)
@@ -151,9 +151,10 @@ def test_every_route_of_these_apps_stands_in_one_of_the_tables() -> None:
     from django.urls import get_resolver
 
     apps = {"overview", "accounts", "tenants", "keys", "budgets", "providers", "shell"}
+    spaces: list[Any] = get_resolver().url_patterns
     found = {
         f"{space.app_name}:{route.name}"
-        for space in get_resolver().url_patterns
+        for space in spaces
         if getattr(space, "app_name", "") in apps
         for route in space.url_patterns
     }
