@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import redis
 
@@ -152,7 +153,7 @@ class Ledger(threading.Thread):
         last = "0"
         while not self._stopped.is_set():
             self._prime()
-            entries = self._client.xread({events.USAGE_STREAM: last}, count=2000)
+            entries: Any = self._client.xread({events.USAGE_STREAM: last}, count=2000)
             if not entries:
                 self._stopped.wait(0.05)
                 continue
@@ -164,7 +165,7 @@ class Ledger(threading.Thread):
         self._client.close()
 
     def _prime(self) -> None:
-        while item := self._client.lpop(wire.BUDGET_PRIME_LIST):
+        while isinstance(item := self._client.lpop(wire.BUDGET_PRIME_LIST), bytes):
             budget, _, window = item.decode().rpartition(":")
             key = wire.BUDGET_KEY.format(budget_id=budget, window_start_ms=window)
             self._client.hsetnx(key, "base_microusd", 0)

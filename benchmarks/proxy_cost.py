@@ -1,7 +1,7 @@
 """What one request costs: CPU and requests per second of each gateway on the same upstream, on one core.
 
-Ours does authentication, rate limits, a two-level money hold, fence, breaker, usage parsing, billing and a durable event;
-what each peer does is printed beside it.
+Ours does authentication, rate limits, a two-level money hold, fence, breaker, usage parsing, billing
+and a durable event; what each peer does is printed beside it.
 """
 
 from __future__ import annotations

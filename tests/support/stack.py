@@ -220,7 +220,7 @@ class Stack:
         )[0]
         fields = {"version": newest["version"], "envelope": bytes(newest["envelope"])}
         with self.redis() as client:
-            client.hset(wire.SNAPSHOT_KEY, mapping=fields)  # type: ignore[arg-type]
+            client.hset(wire.SNAPSHOT_KEY, mapping=fields)
 
     def _first_token(self) -> None:
         command = [sys.executable, "-m", "tests.support.first_token", str(self._token_file())]
