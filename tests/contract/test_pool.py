@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gateway.upstream import connection
 from gateway.upstream.connection import Connection
 from gateway.upstream.pool import Pool, Pools
 from gateway.upstream.request_head import Address
@@ -207,7 +208,7 @@ async def test_no_exchange_leaves_work_for_the_collector() -> None:
                 relay = Relay()
                 relay.transfer = pool.send(REQUEST, relay, SLOW)
                 await over.acquire()
-            ours = [o for o in gc.get_objects() if type(o).__name__ in ("Relay", "Exchange")]
+            ours = [o for o in gc.get_objects() if isinstance(o, (Relay, connection.Exchange))]
             assert len(ours) <= 2  # the last ones, still named here
         finally:
             gc.enable()
