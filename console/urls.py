@@ -14,6 +14,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("keys/", include("console.keys.urls")),
     path("providers/", include("console.providers.urls")),
     path("budgets/", include("console.budgets.urls")),
+    path("", include("console.studio.urls")),
 ]
 
 handler400 = "console.shell.errors.bad_request"

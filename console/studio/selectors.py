@@ -58,6 +58,12 @@ def draft_problems() -> list[Problem]:
     return lint(inventory_read(), draft_documents())
 
 
+def draft_editions() -> str:
+    """Editions of all drafts in one text: it changes whenever somebody saves."""
+    rows = PolicyDraft.objects.order_by("scope").values_list("scope", "edition")
+    return ",".join(f"{scope}={edition}" for scope, edition in rows)
+
+
 def inventory() -> Inventory:
     return inventory_read()
 
