@@ -15,6 +15,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("providers/", include("console.providers.urls")),
     path("budgets/", include("console.budgets.urls")),
     path("", include("console.studio.urls")),
+    path("spend/", include("console.spend.urls")),
+    path("requests/", include("console.requests.urls")),
 ]
 
 handler400 = "console.shell.errors.bad_request"

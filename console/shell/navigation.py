@@ -40,6 +40,7 @@ ENTRIES: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         (
             Entry("Overview", "overview", "overview:home", "overview.read"),
             Entry("Live", "live", "fleet:live", "live.read"),
+            Entry("Requests", "requests", "requests:list", "requests.read"),
         ),
     ),
     (

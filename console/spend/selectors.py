@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
+from zoneinfo import ZoneInfo
+
+from django.db.models import QuerySet
 
 from console.accounts.permissions import visible_tenants
 from console.actor import Actor
@@ -15,6 +18,8 @@ from telemetry import selectors as telemetry
 from telemetry.models import LedgerEntry, RequestRecord
 
 Group = Literal["tenant", "key", "model"]
+UNPRICED: Final = "price_unknown"
+"""Code of the gateway's refusal where no pool of a model has a price."""
 _RECORD_FIELDS: Final = (
     "attempt",
     "tenant_id",
@@ -48,12 +53,92 @@ def usage_by(actor: Actor, begin: datetime, end: datetime, group_by: Group) -> t
     return telemetry.usage(begin, end, (group_by,), only)
 
 
+@dataclass(frozen=True, slots=True)
+class Only:
+    """What a page is narrowed to; empty: all that the person may see."""
+
+    tenant: str = ""
+    key: str = ""
+    model: str = ""
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        names = ("tenant", "key", "model")
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
+
+
+def usage_in(
+    actor: Actor,
+    begin: datetime,
+    end: datetime,
+    group_by: tuple[telemetry.GroupBy, ...],
+    only: Only,
+    zone: ZoneInfo | None = None,
+) -> telemetry.Usage:
+    """Sums of what `actor` may see, narrowed to `only`. Raises PermissionDenied."""
+    return telemetry.usage(begin, end, group_by, _filter(actor, only), zone)
+
+
+def _filter(actor: Actor, only: Only) -> telemetry.UsageFilter:
+    ids = visible_tenants(actor, "usage.read")
+    wanted = {only.tenant} if only.tenant else None
+    if ids is not None:
+        wanted = set(ids) if wanted is None else wanted & ids
+    return telemetry.UsageFilter(
+        tenant_ids=None if wanted is None else sorted(wanted),
+        key_ids=(only.key,) if only.key else None,
+        models=(only.model,) if only.model else None,
+    )
+
+
+def ledger_rows(actor: Actor, begin: datetime, end: datetime, only: Only) -> QuerySet[LedgerEntry]:
+    """Newest first: the rows that the sums of the same period are made of."""
+    chosen = _filter(actor, only)
+    rows = LedgerEntry.objects.filter(occurred_at__gte=begin, occurred_at__lt=end)
+    if chosen.tenant_ids is not None:
+        rows = rows.filter(tenant_id__in=chosen.tenant_ids)
+    if chosen.key_ids is not None:
+        rows = rows.filter(key_id__in=chosen.key_ids)
+    if chosen.models is not None:
+        rows = rows.filter(model__in=chosen.models)
+    return rows.order_by("-occurred_at", "-id")
+
+
+def names_in_ledger(rows: QuerySet[LedgerEntry]) -> tuple[dict[str, str], dict[str, str]]:
+    """Names of the tenants and keys in these rows."""
+    plain = rows.order_by()
+    tenants = set(plain.values_list("tenant_id", flat=True).distinct())
+    keys = set(plain.values_list("key_id", flat=True).distinct())
+    return names_of(tenants, "tenant"), names_of(keys, "key")
+
+
+def refused_unpriced(actor: Actor, begin: datetime, end: datetime) -> int:
+    """Requests turned away because no pool had a price, as far as records are kept."""
+    ids = visible_tenants(actor, "usage.read")
+    found = RequestRecord.objects.filter(
+        finished_at__gte=begin, finished_at__lt=end, code=UNPRICED, outcome="refused"
+    )
+    return (found if ids is None else found.filter(tenant_id__in=sorted(ids))).count()
+
+
 def names_of(ids: set[str], group_by: Group) -> dict[str, str]:
     """Names for ids of tenants or keys, in one query; a model is its own name."""
     if group_by == "model":
         return {name: name for name in ids}
     model: Any = Tenant if group_by == "tenant" else ApiKey
     return dict(model.objects.filter(pk__in=ids).values_list("pk", "name"))
+
+
+def name_seen(actor: Actor, identifier: str, kind: Group) -> str:
+    """The name behind a filter, or the text itself: what is not the actor's to see has no name for them."""
+    ids = visible_tenants(actor, "usage.read")
+    if kind == "model":
+        return identifier
+    model: Any = Tenant if kind == "tenant" else ApiKey
+    rows = model.objects.filter(pk=identifier)
+    if ids is not None:
+        rows = rows.filter(**{"pk__in" if kind == "tenant" else "tenant_id__in": sorted(ids)})
+    return rows.values_list("name", flat=True).first() or identifier
 
 
 def usage_rows(usage: telemetry.Usage, group_by: Group) -> list[dict[str, Any]]:
