@@ -17,6 +17,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("console.studio.urls")),
     path("spend/", include("console.spend.urls")),
     path("requests/", include("console.requests.urls")),
+    path("docs/", include("console.docs.urls")),
 ]
 
 handler400 = "console.shell.errors.bad_request"

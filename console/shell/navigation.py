@@ -65,6 +65,7 @@ ENTRIES: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             Entry("Budgets", "budget", "budgets:list", "budgets.read"),
         ),
     ),
+    ("Help", (Entry("Docs", "report", "docs:home", "docs.read"),)),
 )
 
 
