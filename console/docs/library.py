@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,10 @@ from markdown_it import MarkdownIt
 from policies.catalogue import CATALOGUE
 
 SECTIONS: Final = {"guides": "Guides", "skills": "Skills", "decisions": "Decisions"}
+
+
+_COMMENT: Final = re.compile("<!--.*?-->\n?", re.DOTALL)
+"""Marks for the tools that write generated parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ def _read() -> Iterator[Document]:
 
 
 def _document(section: str, slug: str, path: Path, title: str = "") -> Document:
-    text = path.read_text(encoding="utf-8")
+    text = _COMMENT.sub("", path.read_text(encoding="utf-8"))
     first = text.lstrip().partition("\n")[0]
     found = first.lstrip("# ").strip() if first.startswith("#") else slug
     return Document(section, slug, title or found, text)

@@ -77,11 +77,12 @@ class FieldState:
 
     @property
     def text(self) -> str:
-        return "\n".join(self.texts)
+        return self.spec.control.joiner.join(self.texts)
 
     @property
     def rows(self) -> int:
-        return min(max(len(self.text.splitlines()) + 1, 2), 12)
+        lines = len(self.text.splitlines()) + len(self.text) // 80
+        return min(max(lines + 1, 2), 12)
 
     @property
     def is_null(self) -> bool:

@@ -139,7 +139,7 @@ def _shown(control: Control, choice: str, texts: list[str]) -> str:
     if choice == NOT_SET:
         return json.dumps([NOT_SET])
     if control.kind == "words":
-        texts = [line for text in texts for line in text.splitlines()]
+        texts = control.words(texts)
     clean = [text.replace("\r\n", "\n").strip() for text in texts if text.strip()]
     return json.dumps([choice, *(sorted(clean) if control.unordered else clean)])
 
@@ -156,7 +156,7 @@ def shown_text(control: Control, value: Any) -> str:
 def _posted(control: Control, value: Any) -> list[str]:
     """Lists of words stand in one text field."""
     texts = control.encode(value)
-    return ["\n".join(texts)] if control.kind == "words" and texts else texts
+    return [control.joiner.join(texts)] if control.kind == "words" and texts else texts
 
 
 def state_text(control: Control, value: Any) -> str:

@@ -60,6 +60,11 @@ class Control:
         """Ticks come back in the order of the page, which means nothing."""
         return self.kind == "checks" or bool(self.known)
 
+    @property
+    def joiner(self) -> str:
+        """Between the words of a list in its text field."""
+        return ", " if self.item in ("integer", "decimal") else "\n"
+
     def encode(self, value: Any) -> list[str]:
         """Texts of the control for a JSON value; None of a nullable control has none."""
         if value is None:
@@ -73,10 +78,14 @@ class Control:
         if any(len(text) > _MAX_TEXT for text in texts):
             raise NotReadable("This is too long.")
         if self.many:
-            parts = _LINES if self.item == "text" else _SEPARATORS
-            words = [word.strip() for text in texts for word in parts.split(text)]
-            return [_part(self.item, word) for word in dict.fromkeys(words) if word]
+            return [_part(self.item, word) for word in dict.fromkeys(self.words(texts))]
         return self._single(texts[0].strip() if texts else "")
+
+    def words(self, texts: list[str]) -> list[str]:
+        """Texts one a line; numbers also between commas and spaces."""
+        parts = _LINES if self.item == "text" else _SEPARATORS
+        found = [word.strip() for text in texts for word in parts.split(text)]
+        return [word for word in found if word]
 
     def _single(self, text: str) -> Any:
         if self.kind in ("segments", "select"):

@@ -13,10 +13,11 @@ from console.accounts.models import User
 from console.studio import services
 from console.studio.models import PolicyDraft, PolicyRevision, SnapshotRecord
 from console.studio.services import DraftSpec
-from console.ui.schema_form import posted_values, schema_fields
-from policies.catalogue import skill
+from policies.catalogue import CATALOGUE
+from policies.contract.manifest import Skill
 from policies.schema import wire
 from tests.console.core_support import ADMIN, make_key, make_pool, make_tenant
+from tests.console.studio.form_reader import read_form
 
 pytestmark = pytest.mark.django_db
 BREAKER = "/studio/skills/circuit_breaker/"
@@ -52,14 +53,9 @@ def admin() -> Client:
     return signed_in("admin", "mara")
 
 
-def drawn(client: Client, url: str, slug: str, own: dict[str, Any]) -> dict[str, list[str]]:
-    """What the browser holds after the page came: checked against the page itself."""
-    html = client.get(url).content.decode()
-    values = posted_values(schema_fields(skill(slug).config), own)
-    for name in values:
-        assert f'name="{name}"' in html
-    edition = html.split('name="edition" value="')[1].split('"')[0]
-    return {**values, "edition": [edition]}
+def drawn(client: Client, url: str) -> dict[str, list[str]]:
+    """What the browser holds after the page came."""
+    return read_form(client.get(url).content.decode(), "skill-form")
 
 
 def publish(skills: dict[str, Any], scope: str = "global") -> None:
@@ -114,11 +110,38 @@ def test_what_does_not_exist_is_a_404(admin: Client, url: str) -> None:
 # ------------------------------------------------------------------------------------------ the form
 
 
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "geo_residency": {"mode": "observe", "allowed_regions": ["us-9", "eu-west-1"]},
+    "circuit_breaker": {"mode": "enforce", "ramp_percent": 5, "window_s": 30},
+    "hardware_telemetry": {
+        "fields": ["gpu_util", "fb_used"],
+        "xid_critical": [79, 48],
+        "memory_headroom_ratio": 0.125,
+    },
+}
+
+
+@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.slug)
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_page_that_is_sent_back_untouched_changes_nothing(
+    admin: Client, entry: Skill, *, empty: bool
+) -> None:
+    make_pool()
+    own = {} if empty else EXAMPLES.get(entry.slug, {"mode": "observe"})
+    services.document_save(ADMIN, "global", DraftSpec(skills={entry.slug: own}))
+    url = f"/studio/skills/{entry.slug}/"
+    assert admin.post(url, drawn(admin, url)).status_code == 302
+    draft = PolicyDraft.objects.get()
+    assert {slug: fields for slug, fields in draft.skills.items() if fields} == (
+        {entry.slug: own} if own else {}
+    )
+
+
 def test_only_what_was_changed_is_written(admin: Client) -> None:
     own = {"mode": "observe", "window_s": 30}
     other = {"geo_residency": {"mode": "observe"}}
     services.document_save(ADMIN, "global", DraftSpec(skills={"circuit_breaker": own, **other}))
-    values = drawn(admin, BREAKER, "circuit_breaker", own) | {"value.window_s": ["45"]}
+    values = drawn(admin, BREAKER) | {"value.window_s": ["45"]}
     assert admin.post(BREAKER, values).status_code == 302
     assert PolicyDraft.objects.get().skills == {
         "circuit_breaker": {"mode": "observe", "window_s": 45},
@@ -128,7 +151,7 @@ def test_only_what_was_changed_is_written(admin: Client) -> None:
 
 def test_a_reset_field_is_inherited_again(admin: Client) -> None:
     services.document_save(ADMIN, "global", DraftSpec(skills={"circuit_breaker": {"window_s": 30}}))
-    values = drawn(admin, BREAKER, "circuit_breaker", {"window_s": 30})
+    values = drawn(admin, BREAKER)
     del values["set.window_s"]
     admin.post(BREAKER, values)
     assert PolicyDraft.objects.get().skills == {}
@@ -147,7 +170,7 @@ def test_a_reset_field_is_inherited_again(admin: Client) -> None:
 def test_a_value_that_is_refused_is_told_beside_its_field_and_nothing_is_saved(
     admin: Client, field: str, text: str, words: str
 ) -> None:
-    values = drawn(admin, BREAKER, "circuit_breaker", {})
+    values = drawn(admin, BREAKER)
     values |= {f"value.{field}": [text], f"set.{field}": ["1"]}
     answer = admin.post(BREAKER, values)
     html = answer.content.decode()
@@ -158,7 +181,7 @@ def test_a_value_that_is_refused_is_told_beside_its_field_and_nothing_is_saved(
 
 
 def test_the_second_of_two_people_is_told_and_sees_both_values(admin: Client) -> None:
-    values = drawn(admin, BREAKER, "circuit_breaker", {})
+    values = drawn(admin, BREAKER)
     services.document_save(
         ADMIN, "global", DraftSpec(skills={"circuit_breaker": {"window_s": 30, "min_calls": 9}})
     )
@@ -170,11 +193,7 @@ def test_the_second_of_two_people_is_told_and_sees_both_values(admin: Client) ->
     assert 'value="45"' in html.split('id="control-window_s"')[1].split("</div>")[0]
     assert PolicyDraft.objects.get().skills["circuit_breaker"]["window_s"] == 30
     # Saving again, from the page that told it, keeps theirs where only they had changed something.
-    newest = posted_values(
-        schema_fields(skill("circuit_breaker").config), {"window_s": 30, "min_calls": 9}
-    )
-    edition = html.split('name="edition" value="')[1].split('"')[0]
-    admin.post(BREAKER, newest | {"value.window_s": ["45"], "edition": [edition]})
+    admin.post(BREAKER, read_form(html, "skill-form"))
     assert PolicyDraft.objects.get().skills["circuit_breaker"] == {"window_s": 45, "min_calls": 9}
 
 
@@ -182,7 +201,7 @@ def test_a_looser_setting_than_the_parents_names_the_parent(admin: Client) -> No
     tenant = make_tenant("Aurora")
     publish({"geo_residency": {"mode": "enforce"}})
     url = f"{FENCE}?scope=tenants/{tenant.id}"
-    values = drawn(admin, url, "geo_residency", {}) | {"value.mode": ["observe"], "set.mode": ["1"]}
+    values = drawn(admin, url) | {"value.mode": ["observe"], "set.mode": ["1"]}
     html = admin.post(f"{FENCE}check/?scope=tenants/{tenant.id}", values).content.decode()
     assert (
         "Global sets &quot;enforce&quot;; tenant Aurora cannot"
@@ -213,7 +232,7 @@ def test_hostile_names_and_values_are_text(admin: Client) -> None:
     html = admin.get(f"{BREAKER}?scope=tenants").content.decode()
     assert "<b>x</b>" not in html
     assert "&lt;b&gt;x" in html
-    values = drawn(admin, f"{FENCE}?scope=tenants/{tenant.id}", "geo_residency", {})
+    values = drawn(admin, f"{FENCE}?scope=tenants/{tenant.id}")
     values |= {"set.allowed_regions": ["1"], "null.allowed_regions": ["some"]}
     values["value.allowed_regions"] = ["<img src=x>"]
     html = admin.post(f"{FENCE}?scope=tenants/{tenant.id}", values).content.decode()
