@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import QueryDict
 
 from console.studio import selectors
-from console.studio.forms import Documents, SkillForm, entered, value_words
+from console.studio.forms import Documents, SkillForm, entered, sentence, value_words
 from console.studio.models import PolicyDraft
 from console.studio.scopes import Scope, scope_words
 from console.ui.schema_form import UNSET, Entered, schema_fields, state_text
@@ -183,6 +183,16 @@ def _meant(problem: Any) -> str:
 def near(word: str, words: Sequence[str]) -> str:
     found = difflib.get_close_matches(word, words, 1, 0.5)
     return f" Did you mean {found[0]}?" if found else ""
+
+
+def readable(problems: Sequence[Problem]) -> list[tuple[str, Problem]]:
+    """Each finding with its place in words, and names for ids in its sentence."""
+    return [(place_words(each.scope), _named(each)) for each in problems]
+
+
+def _named(problem: Problem) -> Problem:
+    words = place_words(problem.scope)
+    return replace(problem, message=sentence(problem.message.replace(problem.scope, words)))
 
 
 def place_words(scope: str) -> str:

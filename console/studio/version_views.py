@@ -15,7 +15,7 @@ from console.accounts.permissions import actor_of, permission_required
 from console.errors import ConsoleError, Unavailable
 from console.specs import Note, Spec, parse
 from console.studio import selectors
-from console.studio.editor import place_words
+from console.studio.editor import readable
 from console.studio.models import PolicyRevision, SnapshotRecord
 from console.studio.review import changes, reach, refusal_lines
 from console.studio.services import PublishRefused, publish, rollback
@@ -57,8 +57,8 @@ def _review(request: HttpRequest, *, status: int = 200, **more: Any) -> HttpResp
         "changed": changed,
         "field_total": sum(len(each.fields) for each in changed),
         "reach": reach(changed),
-        "errors": [(place_words(p.scope), p) for p in problems if p.severity == "error"],
-        "warnings": [(place_words(p.scope), p) for p in problems if p.severity == "warning"],
+        "errors": readable([p for p in problems if p.severity == "error"]),
+        "warnings": readable([p for p in problems if p.severity == "warning"]),
         "base": newest,
         "fingerprint": _fingerprint(),
         "note": request.POST.get("note", ""),

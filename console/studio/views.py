@@ -167,7 +167,7 @@ def _context(desk: Desk, form: SkillForm, draft: PolicyDraft) -> dict[str, Any]:
         "draft": draft,
         "tabs": _tabs(form.entry.slug, form.scope),
         "skills": editor.skill_list(desk, form.scope),
-        "problems": [(editor.place_words(each.scope), each) for each in form.problems],
+        "problems": editor.readable(form.problems),
         "error_total": sum(each.severity == "error" for each in form.problems),
         "yaml_text": editor.document_text(form.scope, document),
         "version": desk.version,

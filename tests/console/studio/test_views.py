@@ -208,6 +208,9 @@ def test_a_looser_setting_than_the_parents_names_the_parent(admin: Client) -> No
         in html.split('id="error-mode"')[1].split("</div>")[0]
     )
     assert "1 error blocks publishing" in html
+    assert (
+        html.count("tenant Aurora cannot go beyond that") == 2
+    )  # beside the field, and in the list
     assert not PolicyDraft.objects.filter(scope=f"tenants/{tenant.id}").exists()
 
 
