@@ -18,7 +18,7 @@ ENDINGS: Final = {
     "ok": Q(outcome="ok"),
     "refused": Q(outcome="refused"),
     "failed": ~Q(outcome__in=("ok", "refused")),
-    "moved": Q(decisions__eliminated__0__isnull=False),
+    "moved": Q(decisions__eliminated__0__isnull=False) & ~Q(outcome="refused"),
 }
 
 

@@ -32,7 +32,8 @@ def millionths(value: int) -> str:
 @register.filter
 def money_beside(microusd: int, whole: int) -> str:
     """Money in a column that adds up to `whole`: all six decimals, unless the sum is too large for them to matter."""
-    return form.money_exact(microusd) if abs(whole) < _CENTS_FROM else form.money(microusd)
+    small = microusd != 0 and abs(whole) < _CENTS_FROM
+    return form.money_exact(microusd) if small else form.money(microusd)
 
 
 @register.filter

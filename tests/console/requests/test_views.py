@@ -98,3 +98,14 @@ def test_an_id_typed_into_the_search_opens_its_page(key: ApiKey) -> None:
 
 def test_an_empty_list_says_what_will_come(key: ApiKey) -> None:
     assert "No requests yet" in page(signed_in("admin"), "/requests/")
+
+
+def test_rerouted_are_those_that_were_served_elsewhere(key: ApiKey) -> None:
+    out = (events.Elimination("ep_us", "geo_residency", "region_not_allowed"),)
+    fields = {"decisions": events.Decisions(candidates=("ep_a", "ep_us"), eliminated=out)}
+    gone = refused("req_no", tenant_id=key.tenant_id, key_id=key.id, **fields)
+    store(mine(key, **fields), mine(key, "req_2"), gone)
+    html = page(signed_in("admin"), "/requests/?ending=moved")
+    assert "/requests/req_1/" in html
+    assert "req_2" not in html
+    assert "req_no" not in html
