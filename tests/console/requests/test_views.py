@@ -102,7 +102,8 @@ def test_an_empty_list_says_what_will_come(key: ApiKey) -> None:
 
 def test_rerouted_are_those_that_were_served_elsewhere(key: ApiKey) -> None:
     out = (events.Elimination("ep_us", "geo_residency", "region_not_allowed"),)
-    fields = {"decisions": events.Decisions(candidates=("ep_a", "ep_us"), eliminated=out)}
+    decisions = events.Decisions(candidates=("ep_a", "ep_us"), eliminated=out)
+    fields: dict[str, Any] = {"decisions": decisions}
     gone = refused("req_no", tenant_id=key.tenant_id, key_id=key.id, **fields)
     store(mine(key, **fields), mine(key, "req_2"), gone)
     html = page(signed_in("admin"), "/requests/?ending=moved")
