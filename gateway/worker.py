@@ -161,7 +161,8 @@ class Worker:
         try:
             async with asyncio.timeout(REDIS_TIMEOUT_S):
                 for lease in self.book.leases.values():
-                    lease.stale = bool(lease.give_back()) or lease.stale
+                    # The slice of a hard budget stays: the next start may find Redis gone.
+                    lease.give_back(lease.standby)
                 await self.keeper.sync(self.host.unix_ms(), self.host.monotonic_ns())
                 await asyncio.to_thread(self.spool.sync)
                 while await self.shipper.ship_batch():
@@ -248,6 +249,7 @@ class Worker:
 
     def _swapped(self, runtime: RuntimePlan) -> None:
         log.info("snapshot in force", extra={"version": runtime.version})
+        self.keeper.standby.prepare(runtime.hard_budgets)
         gc.freeze()  # plans live for long: the collector need not walk them
         asyncio.get_running_loop().call_later(RETIRE_S, self._retire)
 

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 BATCH_EVENTS: Final = 500
 SHIP: Final = """
-for i = 2, #ARGV, 2 do
-  redis.call('XADD', KEYS[1], '*', 's', ARGV[1], 'q', ARGV[i], 'e', ARGV[i + 1])
+for i = 3, #ARGV, 2 do
+  redis.call('XADD', KEYS[1], '*', 's', ARGV[1], 'b', ARGV[2], 'q', ARGV[i], 'e', ARGV[i + 1])
 end
-return (#ARGV - 1) / 2
+return (#ARGV - 2) / 2
 """
-"""KEYS stream; ARGV spool id, then sequence and event in turn. One call and one answer for a whole batch: the client
-library's price for a command is several times that for an argument, and it is paid on the gateway's event loop."""
+"""KEYS stream; ARGV spool id, lowest sequence the spool still has, then sequence and event in turn. One call and one
+answer for a whole batch: the client library's price for a command is several times that for an argument, and it is
+paid on the gateway's event loop."""
 IDLE_S: Final = 0.02
 WATERMARK_INTERVAL_S: Final = 0.5
 STREAM_EVENTS_MAX: Final = 200_000
@@ -109,7 +110,9 @@ class Shipper:
         batch, cursor = self._next_batch()
         if not batch:
             return 0
-        arguments: list[str | int | bytes] = [self._spool_id]
+        # A ledger restored from an older backup must not wait for what is gone for good.
+        lowest = min(self._spool.first_seq, batch[0][0])
+        arguments: list[str | int | bytes] = [self._spool_id, lowest]
         for seq, payload in batch:
             arguments += (seq, payload)
         await self._script(keys=[USAGE_STREAM], args=arguments)

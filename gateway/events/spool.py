@@ -141,6 +141,11 @@ class Spool:
         return dropped
 
     @property
+    def first_seq(self) -> int:
+        """The lowest sequence that is still here, or will be the next."""
+        return self.segments[0].base_seq
+
+    @property
     def bytes_on_disk(self) -> int:
         return len(self.segments) * self._segment_bytes
 

@@ -12,14 +12,16 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from redis.exceptions import RedisError
 
 from gateway import tasks
 from gateway.limits import scripts
 from gateway.limits.leases import Lease, LeaseBook, Purse
+from gateway.limits.standby import STRIDE, Standby
 from gateway.limits.window import NEVER_MS
+from gateway.protocols.errors import Refused
 from policies.schema import wire
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ class LeaseKeeper:
     ) -> None:
         self._redis, self._book, self._slot, self._last_seq = redis, book, spool_id, last_seq
         self._script = redis.register_script(scripts.LEASE)
+        self.standby = Standby(book)
+        self._pressed_at = 0
         self._queues: dict[Purse, deque[Waiter]] = {}
         self._watermarks: deque[tuple[float, int]] = deque(maxlen=64)
         self._retry_at = 0.0
@@ -104,6 +108,9 @@ class LeaseKeeper:
         finally:
             purse.waiting = False
             del self._queues[purse]
+            for waiter in queue:  # only after a fault of ours: nobody may be left waiting for ever
+                if not waiter.future.done():
+                    waiter.future.set_exception(Refused("internal_error"))
 
     def _admit(self, purse: Purse, queue: deque[Waiter]) -> None:
         """Pay for waiters in order; refuse those that cannot be paid for any more."""
@@ -118,7 +125,7 @@ class LeaseKeeper:
                 waiter.future.set_result(purse.take(waiter.hold, time.monotonic_ns()))
             elif now >= waiter.deadline or not self._hopeful(purse, waiter.hold):
                 queue.popleft()
-                waiter.future.set_exception(purse.refusal(waiter.hold))
+                waiter.future.set_exception(purse.refusal(waiter.hold, reachable=self.reachable))
             else:
                 return
 
@@ -153,27 +160,46 @@ class LeaseKeeper:
 
     async def sync(self, now_ms: int, now_ns: int) -> None:
         """State what changed, give back what is not needed, forget windows that are over."""
-        if not self._greeted:
-            await self._script(keys=[wire.BUDGET_PRIME_LIST, scripts.RUN_SINCE_KEY], args=self._header())
-            self._greeted = True
+        await self.standby.refresh(now_ms)
+        await self._greet()
         due: list[Lease] = []
-        for lease in list(self._book.leases.values()):
+        for count, lease in enumerate(list(self._book.leases.values()), 1):
+            if count % STRIDE == 0:
+                await asyncio.sleep(0)
             over = self._is_over(lease, now_ms)
-            if lease.pressed or over or now_ns - lease.last_used_ns > IDLE_NS:
-                lease.stale = bool(lease.give_back()) or lease.stale
+            if over or lease.pressed or now_ns - lease.last_used_ns > IDLE_NS:
+                lease.give_back(0 if over or lease.pressed else lease.standby)
             if over and not lease.stale and not lease.held:
                 self._book.forget(lease)
             elif lease.stale or lease.pressed or not self.reachable:
                 due.append(lease)
         for at in range(0, len(due), BATCH):
             await self._state(due[at : at + BATCH])
+        if short := self.standby.short(now_ns):
+            await self._state(short)
+
+    async def _greet(self) -> None:
+        """Be known to this Redis, and hear which budgets somebody is short of; idle leases hear it nowhere else."""
+        if not self._greeted:
+            keys = [wire.BUDGET_PRIME_LIST, scripts.RUN_SINCE_KEY]
+            await self._script(keys=keys, args=self._header())
+            self._greeted = True
+        found: Any = await self._redis.zrange(
+            scripts.PRESSED_KEY, b"(%d" % self._pressed_at, "+inf", byscore=True, withscores=True
+        )
+        for key, at_ms in found:
+            self._pressed_at = int(at_ms)
+            lease = self._book.leases.get(_budget_window(key))
+            if lease is not None:
+                lease.pressed = True
 
     async def _state(self, leases: Sequence[Lease]) -> None:
+        """One call a lease. Together with what it knows, each asks for what its slice lacks."""
         pipeline = self._redis.pipeline(transaction=False)
         sent = []
         for lease in leases:
             sent.append(self._prepare(lease))
-            await self._script(*self._call((lease,), 0, 0), client=pipeline)
+            await self._script(*self._call((lease,), 0, -lease.standby), client=pipeline)
         for lease, op, answer in zip(leases, sent, await pipeline.execute(), strict=True):
             self._apply(lease, op, answer)
         self.reachable = True
@@ -207,7 +233,7 @@ class LeaseKeeper:
             )
             hard = lease.terms.mode == "hard"
             least = max(0, hold - lease.free) if hard else 0
-            wanted = max(0, want - lease.free) if hard else 0
+            wanted = _wanted(want, lease.free) if hard else 0
             end_ms = lease.window.end_ms
             expiry = end_ms + KEEP_MS if 0 < end_ms < NEVER_MS else 0
             args += (lease.op, max(lease.granted, lease.used), lease.used, lease.held)
@@ -258,6 +284,17 @@ class LeaseKeeper:
             return now_ms >= end_ms
         # Restored and not yet met by a key: its zone and length are unknown, but no window lasts longer.
         return 0 < lease.window.start_ms < now_ms - FORGET_MS
+
+
+def _wanted(want: int, free: int) -> int:
+    """Negative: a slice to stand by, which the script grants only out of plenty."""
+    return max(0, want - free) if want >= 0 else min(0, want + free)
+
+
+def _budget_window(key: bytes | str) -> tuple[str, int]:
+    text = key.decode() if isinstance(key, bytes) else key
+    budget_id, _, start_ms = text.removeprefix(scripts.BUDGET_PREFIX).rpartition(":")
+    return budget_id, int(start_ms)
 
 
 def unix_ms() -> int:

@@ -53,6 +53,8 @@ class Lease:
         "pressed",
         "spent_by_all",
         "stale",
+        "standby",
+        "standby_due_ns",
         "terms",
         "used",
         "window",
@@ -63,7 +65,8 @@ class Lease:
         self.terms, self.window, self.budget_id = terms, window, terms.id
         self.granted = self.used = self.held = self.free = self.op = self.ledgered = 0
         self.spent_by_all = self.held_by_all = 0
-        self.last_used_ns = 0
+        self.last_used_ns = self.standby = self.standby_due_ns = 0
+        """`standby`: free money to keep while nobody is short of it; see `gateway.limits.standby`."""
         self.pressed = self.known = False
         self.stale = True
         """Something changed since Redis was last told."""
@@ -96,11 +99,12 @@ class Lease:
         self.free += granted - self.granted
         self.granted = granted
 
-    def give_back(self) -> int:
-        """Let go of everything free; effective here at once, in Redis with the next call."""
-        returned = max(self.free, 0)
+    def give_back(self, keep: int = 0) -> int:
+        """Let go of what is free beyond `keep`; effective here at once, in Redis with the next call."""
+        returned = max(self.free - keep, 0)
         if returned:
             self.grant(self.granted - returned)
+            self.stale = True
         return returned
 
     def mark(self, seq: int) -> None:
@@ -184,11 +188,12 @@ class Purse:
             lease.stale = True
         return leases
 
-    def refusal(self, hold: int) -> Refused:
-        """Names the budget that has least left."""
+    def refusal(self, hold: int, *, reachable: bool) -> Refused:
+        """Names the budget that has least left; one that may have room is not called used up while nobody can ask."""
         short = [lease for lease in self.hard if lease.free < hold] or list(self.hard)
         worst = min(short, key=lambda x: x.terms.limit - x.spent_by_all - x.held_by_all)
-        if not worst.known:
+        has_room = worst.spent_by_all + hold <= worst.terms.limit
+        if not worst.known or (has_room and not reachable):
             return Refused("spend_unrecordable", "The budget's state cannot be read now.")
         return worst.refusal()
 
@@ -211,7 +216,9 @@ class LeaseBook:
             self.leases[key] = self._restored[key] = lease
 
     def lease(self, terms: BudgetTerms, now_ms: int) -> Lease:
-        window = window_at(terms.window, terms.timezone, now_ms)
+        return self.lease_in(terms, window_at(terms.window, terms.timezone, now_ms))
+
+    def lease_in(self, terms: BudgetTerms, window: Window) -> Lease:
         key = terms.id, window.start_ms
         lease = self.leases.get(key)
         if lease is None:
@@ -219,6 +226,8 @@ class LeaseBook:
             lease = self.leases[key] = Lease(self._table, terms, window, index)
         else:
             # Restored leases know no terms, and a newer snapshot may have changed them.
+            if terms.limit < lease.terms.limit:
+                lease.give_back()
             lease.terms, lease.window = terms, window
         return lease
 

@@ -23,6 +23,9 @@ number. The same number again gives the same answer; a lower one changes nothing
 taken back by the slot's next call, which states the `g` it knows. Only the slot itself spends, so nothing is spent
 from a grant it never heard of.
 
+A budget that is overcommitted, because its limit fell or a slot came back after Redis had forgotten its slice, takes
+what is free from whoever calls next.
+
 Why a lost Redis is safe. A new `run_id` drops `base` and every `l`; ingest must prime again, and nothing is granted for
 QUARANTINE_MS, in which every live slot states its `g` again. A slot's `l` is what of its spend was in the ledger
 before the loss, so it never exceeds what the new base holds.
@@ -36,6 +39,10 @@ QUARANTINE_MS: Final = 1500
 
 RUN_SINCE_KEY: Final = "ace:budget:run"
 """Hash `run`, `since_ms`: since when this Redis process holds the leases."""
+
+PRESSED_KEY: Final = "ace:budget:pressed"
+"""Sorted set: budget windows somebody was lately short of, by unix ms. Slots with idle leases look here."""
+BUDGET_PREFIX: Final = "ace:budget:"
 
 _RUN: Final = """
 local t = redis.call('TIME')
@@ -116,6 +123,11 @@ for i = 1, n do
     granted, spent = granted + base, spent + base
   end
   level.left, level.spent, level.holds = limit - granted, spent, holds
+  if base and level.left < 0 and not level.again and not level.late then
+    local back = math.min(-level.left, math.max(0, g - used - held))
+    level.g, level.left = g - back, level.left + back
+    redis.call('HSET', key, 'g:' .. slot, string.format('%.0f', level.g))
+  end
   level.pressed = now - pressed < 2000
   if level.left < min then fits = false end
   levels[i] = level
@@ -132,8 +144,15 @@ for i = 1, n do
     level.g = level.g + give
     redis.call('HSET', level.key, 'g:' .. slot, string.format('%.0f', level.g))
   end
+  if fits and known and settled and level.want < 0 and not level.pressed and not level.again and not level.late then
+    local give = math.max(0, math.min(-level.want, math.floor(level.left / 64)))
+    level.g = level.g + give
+    redis.call('HSET', level.key, 'g:' .. slot, string.format('%.0f', level.g))
+  end
   if known and level.min > 0 and level.left < level.min and not level.again then
     redis.call('HSET', level.key, 'pressed_ms', now)
+    redis.call('ZREMRANGEBYSCORE', 'ace:budget:pressed', '-inf', now - 10000)
+    redis.call('ZADD', 'ace:budget:pressed', now, level.key)
     level.pressed = true
   end
   out[#out + 1] = string.format('%.0f', level.g)
@@ -147,7 +166,8 @@ return out
 """
 )
 """KEYS prime list, run key, one hash a level. ARGV slot, quarantine ms, then nine a level: operation number,
-granted, used, held, ledgered, limit, least needed, wanted, expiry (unix ms, 0 never). Answer: five a level: granted,
+granted, used, held, ledgered, limit, least needed, wanted (below 0: a slice to stand by, granted out of plenty only),
+expiry (unix ms, 0 never). Answer: five a level: granted,
 spent by all, held by all, last operation before this one, flags (LATE, LOST, PRESSED, KNOWN, SETTLED)."""
 
 LATE: Final = 1

@@ -66,6 +66,7 @@ class PlanBuilder:
         runtime.version, runtime.sha256 = snapshot.version, sha256
         runtime.policy_revision = snapshot.policy_revision
         runtime.created_at_ms = snapshot.created_at_ms
+        runtime.hard_budgets = tuple(_terms(b) for b in snapshot.budgets if b.mode == "hard")
         runtime.observers = self._observers(index, factory)
         self._warm(runtime, old)
         return runtime
@@ -94,10 +95,7 @@ class PlanBuilder:
     def _purse(self, budgets: list[Budget]) -> Purse | None:
         if not budgets:
             return None
-        terms = tuple(
-            BudgetTerms(b.id, b.name, b.limit_microusd, b.window, b.timezone, b.mode)
-            for b in budgets
-        )
+        terms = tuple(_terms(budget) for budget in budgets)
         purse = self._purses.get(terms)
         if purse is None:
             for each in terms:
@@ -183,6 +181,10 @@ class PlanBuilder:
                 except Refused:
                     continue
                 made += 1
+
+
+def _terms(b: Budget) -> BudgetTerms:
+    return BudgetTerms(b.id, b.name, b.limit_microusd, b.window, b.timezone, b.mode)
 
 
 def _rates(price: Price) -> Rates:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from gateway.identity.lookup import KeyRing
-from gateway.limits.leases import Purse
+from gateway.limits.leases import BudgetTerms, Purse
 from gateway.limits.rates import Limiter
 from gateway.metrics import Series
 from gateway.pipeline.decisions import static_decisions
@@ -139,6 +139,7 @@ class RuntimePlan:
         "_index",
         "_make_series",
         "created_at_ms",
+        "hard_budgets",
         "observers",
         "offers",
         "policy_revision",
@@ -160,6 +161,7 @@ class RuntimePlan:
         self.version = self.policy_revision = self.created_at_ms = 0
         self.sha256 = ""
         self.observers: tuple[tuple[SkillStage, Any], ...] = ()
+        self.hard_budgets: tuple[BudgetTerms, ...] = ()
 
     def plan_for(self, key: KeyRecord, model: str) -> RequestPlan:
         """Raises Refused `model_not_found` or `model_not_allowed`."""
