@@ -19,13 +19,13 @@ from console.accounts.models import LoginAttempt, ManagementToken, Role, StoredA
 from console.actor import SYSTEM, Actor
 from console.audit.services import Change, Subject, entry_create
 from console.errors import Conflict, ConsoleError, InputError, Missing
+from console.locks import AdvisoryLock
 from console.specs import Name, Spec
 from policies.schema.credentials import digest, mint
 
 LOGIN_TRIES: Final = 5
 LOGIN_WINDOW: Final = timedelta(minutes=15)
 ANSWER_LIFE: Final = timedelta(hours=24)
-_FIRST_RUN_LOCK: Final = 0x41434501
 _PREFIX_CHARS: Final = 12
 
 RoleName = Literal["admin", "finance", "developer"]
@@ -78,7 +78,7 @@ def user_create(actor: Actor, spec: UserSpec) -> User:
 def first_admin_create(username: str, password: str) -> User:
     """The first-run page: works once. Raises Conflict when an account exists."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_FIRST_RUN_LOCK])
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.FIRST_RUN])
     if User.objects.exists():
         raise Conflict("The first account exists already; sign in.", code="already_set_up")
     return user_create(SYSTEM, UserSpec(username=username, password=password, role="admin"))

@@ -20,6 +20,7 @@ from console.audit.services import Change, Subject, entry_create
 from console.errors import Conflict, InputError, Missing, Problem
 from console.keys.feed import revocations_announce
 from console.keys.models import ApiKey, KeyDigest
+from console.locks import AdvisoryLock
 from console.providers.models import Pool
 from console.specs import Spec
 from console.studio import feed
@@ -43,7 +44,6 @@ log = logging.getLogger(__name__)
 
 SNAPSHOTS_KEPT: Final = 50
 REVOCATIONS_REPEATED: Final = timedelta(days=1)
-_PUBLISH_LOCK: Final = 0x41434502
 _MAX_FIELDS: Final = 200
 
 
@@ -253,7 +253,7 @@ def _announce(version: int, envelope: bytes) -> None:
 def _lock() -> None:
     """Held until the transaction ends. Who holds it waits for no row of the inventory, so nothing can deadlock."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_PUBLISH_LOCK])
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.PUBLISH])
 
 
 def _body_hash(envelope: bytes) -> str:

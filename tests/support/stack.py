@@ -153,6 +153,13 @@ class Stack:
         if wait:
             self._until_ready([name for name in names if name not in SERVERS])
 
+    def manage(self, *arguments: str) -> str:
+        """What `manage.py` prints, with the environment of the stack's processes."""
+        command = [sys.executable, "manage.py", *arguments]
+        return subprocess.run(
+            command, cwd=ROOT, env=self._environment(), capture_output=True, text=True, check=True
+        ).stdout
+
     def log(self, name: str) -> str:
         file = self.home / "logs" / f"{name}.log"
         return file.read_text(errors="replace") if file.exists() else ""
