@@ -12,7 +12,7 @@ PY := $(BIN)/python
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-vllm check fmt bench fakes skill docs setup setup-test
+.PHONY: help run test test-vllm check fmt bench chaos fakes skill docs setup setup-test
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -21,8 +21,8 @@ run: setup ## Set up, then run console, gateway and all that they need (Ctrl-C s
 	@exec $(PY) -m console.launcher
 
 test: setup-test ## Set up, then run every test that needs no GPU
-	$(PY) -m pytest -n 2 -m "not integration and not browser and not vllm and not gpu"
-	$(PY) -m pytest -n 0 -m "(integration or browser) and not vllm and not gpu"
+	$(PY) -m pytest -n 2 -m "not integration and not browser and not vllm and not gpu and not chaos"
+	$(PY) -m pytest -n 0 -m "(integration or browser) and not vllm and not gpu and not chaos"
 
 check: setup-test ## Format, lint, types, import contracts, templates, docs drift, migrations
 	$(BIN)/ruff format --check .
@@ -47,6 +47,9 @@ docs: setup-test ## Write the generated parts of the docs and the OpenAPI docume
 
 bench: setup-test ## Measure, print ratios against peers, write benchmarks/results/latest.json
 	$(PY) -m benchmarks
+
+chaos: setup-test ## Minutes of random faults; ACE_CHAOS_S=seconds, ACE_CHAOS_SEED=seed of a failed run
+	$(PY) -m pytest -n 0 -s -m chaos tests/integration/test_chaos.py
 
 fakes: setup-test ## Run the fake engines alone (vLLM, SGLang, TensorRT-LLM)
 	@exec $(PY) -m tests.fakes

@@ -16,6 +16,8 @@ from gateway.protocols.usage import TokenUsage, view_answer
 from gateway.upstream.engines.table import Capabilities
 
 ROUTE: Final = b"/v1/chat/completions"
+MAX_COUNT: Final = 2**31 - 1
+"""Of anything a caller may count: what is held and recorded for it must fit the 64 bits of the wire and the ledger."""
 MAX_CHOICES: Final = 128
 MAX_MODEL_CHARS: Final = 200
 ROLES: Final = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
@@ -171,6 +173,8 @@ def _positive(document: dict[str, Any], name: str) -> int | None:
         return None
     if type(value) is not int or value < 1:
         raise invalid(name, f"'{name}' must be a whole number of at least 1.")
+    if value > MAX_COUNT:
+        raise invalid(name, f"'{name}' must be at most {MAX_COUNT}.")
     return value
 
 

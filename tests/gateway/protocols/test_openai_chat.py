@@ -195,6 +195,14 @@ def test_the_smaller_limit_binds(fields: dict[str, Any], limit: int | None) -> N
     assert openai_chat.parse(body(**fields)).output_limit == limit
 
 
+@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens", "n", "best_of"])
+@pytest.mark.parametrize("value", [2**31, 2**53, 2**63, 2**64 - 1, 2**64, 10**30])
+def test_a_count_that_does_not_fit_the_ledger_is_refused_by_name(field: str, value: int) -> None:
+    with pytest.raises(Refused) as refused:
+        openai_chat.parse(body(**{field: 0}).replace(b":0", b":%d" % value))
+    assert (refused.value.status, refused.value.param) == (400, field)
+
+
 @pytest.mark.parametrize(
     ("fields", "choices"), [({}, 1), ({"n": 3}, 3), ({"best_of": 5, "n": 2}, 5), ({"n": None}, 1)]
 )
