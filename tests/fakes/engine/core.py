@@ -54,6 +54,7 @@ class FakeEngine:
         self.kv: KVEventPublisher | None = None
         self._listener = Listener(Routes(self).handle, port=port)
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         self._forget_state()
 
     def _forget_state(self) -> None:
@@ -225,10 +226,12 @@ class FakeEngine:
         if due is None:
             return
         if self._timer is not None:
-            if self._timer.when() <= due:
+            if self._timer_at <= due:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(max(due, self._loop.time() + TIMER_S), self._pump)
+        # uvloop's handle of a timer that is due at once has no `when`.
+        self._timer_at = max(due, self._loop.time() + TIMER_S)
+        self._timer = self._loop.call_at(self._timer_at, self._pump)
 
     def _stored(self, blocks: StoredBlocks) -> None:
         if self.kv is not None:
