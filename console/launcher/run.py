@@ -21,6 +21,7 @@ from console.launcher.demo import Demo, bare_run_file
 from console.launcher.embedded import EmbeddedPostgres, EmbeddedValkey
 from console.launcher.errors import LauncherError
 from console.launcher.greeting import greeting
+from console.launcher.mending import Mended
 from console.launcher.output import Output
 from console.launcher.processes import Supervisor, read_procfile
 from console.launcher.readiness import POLL_S, Patience, models_probe, probes
@@ -75,7 +76,7 @@ class Run:
                 supervisor.start(name, command)
             self._wait_until_ready(supervisor, output, demo)
             self._announce(output, demo, time.monotonic() - started)
-            self._watch(supervisor)
+            self._watch(supervisor, output)
 
     def _choose_ports(self) -> None:
         asked = self.settings
@@ -127,10 +128,11 @@ class Run:
         run.write(self.settings.home)
         output.plain(greeting(run, self.settings.home, seconds))
 
-    def _watch(self, supervisor: Supervisor) -> None:
+    def _watch(self, supervisor: Supervisor, output: Output) -> None:
+        servers = [Mended(server, output) for server in self.embedded]
         while True:
             supervisor.poll()
-            for server in self.embedded:
+            for server in servers:
                 server.check()
             time.sleep(POLL_S)
 
