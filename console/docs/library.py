@@ -20,6 +20,7 @@ SECTIONS: Final = {"guides": "Guides", "skills": "Skills", "decisions": "Decisio
 
 _COMMENT: Final = re.compile("<!--.*?-->\n?", re.DOTALL)
 """Marks for the tools that write generated parts."""
+_TABLE: Final = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,26 @@ def document_find(section: str, slug: str) -> Document | None:
     return next(
         (each for each in documents() if (each.section, each.slug) == (section, slug)), None
     )
+
+
+def error_find(code: str) -> Document | None:
+    """What the page of errors says of one code: the address that a problem document names as its `type`."""
+    page = document_find("guides", "errors")
+    if page is None:
+        return None
+    tables = [_rows_of(code, table) for table in _TABLE.findall(page.text)]
+    found = [table for table in tables if table]
+    if not found:
+        return None
+    text = "\n\n".join((f"# `{code}`", *found, "[Every error](/docs/guides/errors/)"))
+    return Document("guides", "errors", code, text)
+
+
+def _rows_of(code: str, table: str) -> str:
+    """The table's head and the rows whose first cell is `code`; empty when there are none."""
+    head, rule, *rows = table.strip().splitlines()
+    kept = [row for row in rows if row.startswith(f"| `{code}` |")]
+    return "\n".join((head, rule, *kept)) if kept else ""
 
 
 def _read() -> Iterator[Document]:

@@ -6,7 +6,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from console.accounts.permissions import permission_required
-from console.docs.library import SECTIONS, Document, document_find, documents
+from console.docs.library import SECTIONS, Document, document_find, documents, error_find
 from console.ui.http import render_page
 
 
@@ -23,6 +23,16 @@ def page_view(request: HttpRequest, section: str, slug: str) -> HttpResponse:
     if document is None:
         raise Http404
     context = {"document": document, "sections": _sections(), "section": SECTIONS[section]}
+    return render_page(request, "console/docs/page.html", context)
+
+
+@require_safe
+@permission_required("docs.read")
+def error_view(request: HttpRequest, code: str) -> HttpResponse:
+    document = error_find(code)
+    if document is None:
+        raise Http404
+    context = {"document": document, "sections": _sections(), "section": SECTIONS["guides"]}
     return render_page(request, "console/docs/page.html", context)
 
 
