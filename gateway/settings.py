@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -144,4 +145,13 @@ def _build() -> str:
     try:
         return version("ace-gateway")
     except PackageNotFoundError:
-        return "0+source"
+        return _version_of_tree(Path(__file__).parents[1] / "CHANGELOG.md")
+
+
+def _version_of_tree(changelog: Path) -> str:
+    """The first heading names the version. A tree without one is told apart from every release."""
+    try:
+        found = re.search(r"^## (\S+)", changelog.read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1] if found else "0+source"

@@ -41,7 +41,8 @@ def _counted(version: int) -> tuple[Tone, str, str]:
         return "unknown", "no worker", "No gateway worker has reported yet."
     same = sum(row.converged for row in rows)
     counted = f"{same} of {len(rows)} worker{'s' if len(rows) != 1 else ''}"
-    return _tone(rows), counted, f"{counted} run snapshot {version}, the newest there is."
+    verb = "runs" if len(rows) == 1 else "run"
+    return _tone(rows), counted, f"{counted} {verb} policy version {version}, the newest."
 
 
 def _tone(rows: list[Worker]) -> Tone:
