@@ -48,7 +48,7 @@ class Ingest:
         self._clock = clock
         self._reader = UsageReader(client)
         self._store = Store()
-        self._priming = Priming(client)
+        self._priming = Priming(client, self._store.marks)
         self._live = LiveFeed(client, clock.unix_ms())
         self._minutes = MinuteSums()
         self._waiting = Batch()

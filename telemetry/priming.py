@@ -7,7 +7,7 @@ Whom a budget binds is known above; `hooks.budget_lookup` asks there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 import redis
@@ -28,15 +28,20 @@ _LATEST_MS: Final = 4_102_444_800_000
 # Only a window that still stands, and only once: a second answer would count what was spent since.
 _ANSWER: Final = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
-return redis.call('HSETNX', KEYS[1], 'base_microusd', ARGV[1])
+local fresh = redis.call('HSETNX', KEYS[1], 'base_microusd', ARGV[1])
+if fresh == 1 then
+  for i = 2, #ARGV, 2 do redis.call('HSET', KEYS[1], 'm:' .. ARGV[i], ARGV[i + 1]) end
+end
+return fresh
 """
 
 logger = logging.getLogger(__name__)
 
 
 class Priming:
-    def __init__(self, client: redis.Redis) -> None:
-        self._redis = client
+    def __init__(self, client: redis.Redis, marks: Callable[[], Mapping[str, int]] = dict) -> None:
+        """`marks`: up to which sequence the ledger has each spool; a slot counts anew only what lies above."""
+        self._redis, self._marks = client, marks
 
     def answer(self) -> int:
         """Answer everything asked so far; how many windows. Raises redis.RedisError, django.db.Error.
@@ -54,9 +59,11 @@ class Priming:
         if subject is None:
             logger.warning("asked for the spending of an unknown budget: %s", budget_id)
             return
+        before = self._marks()
         spent = spent_in_window(subject, start_ms)
         key = BUDGET_KEY.format(budget_id=budget_id, window_start_ms=start_ms)
-        self._redis.eval(_ANSWER, 1, key, str(spent))
+        marks = [str(each) for pair in before.items() for each in pair]
+        self._redis.eval(_ANSWER, 1, key, str(spent), *marks)
 
 
 def spent_in_window(subject: BudgetSubject, start_ms: int) -> int:

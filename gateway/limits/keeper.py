@@ -241,14 +241,16 @@ class LeaseKeeper:
         return keys, args
 
     def _apply(self, lease: Lease, op: int, answer: Sequence[bytes | int]) -> None:
-        granted, spent, held, last_op, flags = (int(value) for value in answer)
+        granted, spent, held, last_op, flags, in_base = (int(value) for value in answer)
         lease.spent_by_all, lease.held_by_all = spent, held
         lease.pressed = bool(flags & scripts.PRESSED)
         lost = bool(flags & scripts.LOST)
         lease.known = bool(flags & scripts.KNOWN and flags & scripts.SETTLED) and not lost
         if lost:
-            lease.forgotten(self._sure_watermark())
+            lease.in_ledger(self._sure_watermark())
             lease.stale = True
+        elif lease.known and in_base:
+            lease.in_ledger(in_base + 1)
         if lease.op != op:
             return  # a later call has already stated what this slot knows, without this grant
         if flags & scripts.LATE:

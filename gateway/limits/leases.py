@@ -112,12 +112,15 @@ class Lease:
         if not self._marks or self._marks[-1][1] != self.used:
             self._marks.append((seq, self.used))
 
-    def forgotten(self, watermark: int) -> None:
-        """Redis lost this lease: the new base contains what was in the ledger below `watermark`, before the loss."""
+    def in_ledger(self, below: int) -> None:
+        """What was spent at spool sequences under `below` is in the ledger, and so in the base Redis counts from."""
+        known = self.ledgered
         for seq, used in self._marks:
-            if seq < watermark and used > self.ledgered:
-                self.ledgered = used
-        self._table.store(self._index, fields.LEDGERED, self.ledgered)
+            if seq < below and used > known:
+                known = used
+        if known != self.ledgered:
+            self.ledgered, self.stale = known, True
+            self._table.store(self._index, fields.LEDGERED, known)
 
     def adopt(self, granted: int, op: int) -> None:
         """Redis remembers more of this slot than the slot does: count all of it as spent and go on from there."""

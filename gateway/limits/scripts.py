@@ -6,6 +6,7 @@ One hash a (budget, window), `wire.BUDGET_KEY`. All amounts are micro-dollars. N
 | field | written by | meaning |
 |---|---|---|
 | `base_microusd` | `telemetry.ingest` | spent in the window by the ledger, in answer to `wire.BUDGET_PRIME_LIST` |
+| `m:<spool id>` | `telemetry.ingest` | sequence up to which `base_microusd` contains that spool |
 | `run` | script | `run_id` of the Redis process that holds the state |
 | `born_ms` | script | when the hash came back after it was lost alone; grants rest for QUARANTINE_MS |
 | `asked_ms` | script | when the ledger was last asked for `base_microusd` |
@@ -28,7 +29,7 @@ what is free from whoever calls next.
 
 Why a lost Redis is safe. A new `run_id` drops `base` and every `l`; ingest must prime again, and nothing is granted for
 QUARANTINE_MS, in which every live slot states its `g` again. A slot's `l` is what of its spend was in the ledger
-before the loss, so it never exceeds what the new base holds.
+before the loss, so it never exceeds what the new base holds; once the base is there, its `m` says how much more.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ for i = 1, n do
     if was[1] then
       local stale = {}
       for _, f in ipairs(redis.call('HKEYS', key)) do
-        if f == 'base_microusd' or string.sub(f, 1, 2) == 'l:' then stale[#stale + 1] = f end
+        local p = string.sub(f, 1, 2)
+        if f == 'base_microusd' or p == 'l:' or p == 'm:' then stale[#stale + 1] = f end
       end
       if #stale > 0 then redis.call('HDEL', key, unpack(stale)) end
       lost = 1
@@ -161,18 +163,20 @@ for i = 1, n do
   out[#out + 1] = level.last
   out[#out + 1] = (level.late and 1 or 0) + (level.lost == 1 and 2 or 0) + (level.pressed and 4 or 0)
     + (known and 8 or 0) + (settled and 16 or 0)
+  out[#out + 1] = tonumber(redis.call('HGET', level.key, 'm:' .. slot) or 0)
 end
 return out
 """
 )
 """KEYS prime list, run key, one hash a level. ARGV slot, quarantine ms, then nine a level: operation number,
 granted, used, held, ledgered, limit, least needed, wanted (below 0: a slice to stand by, granted out of plenty only),
-expiry (unix ms, 0 never). Answer: five a level: granted,
-spent by all, held by all, last operation before this one, flags (LATE, LOST, PRESSED, KNOWN, SETTLED)."""
+expiry (unix ms, 0 never). Answer: six a level: granted,
+spent by all, held by all, last operation before this one, flags (LATE, LOST, PRESSED, KNOWN, SETTLED),
+what of the slot's spool the base contains."""
 
 LATE: Final = 1
 LOST: Final = 2
 PRESSED: Final = 4
 KNOWN: Final = 8
 SETTLED: Final = 16
-FIELDS_PER_LEVEL: Final = 5
+FIELDS_PER_LEVEL: Final = 6
