@@ -96,3 +96,13 @@ def test_each_example_can_be_read(document: Document) -> None:
         elif language == "sh":
             for line in text.replace("\\\n", " ").splitlines():
                 shlex.split(line, comments=True)
+
+
+def test_each_header_an_application_is_told_of_is_in_the_gateway() -> None:
+    page = document_find("guides", "applications")
+    assert page is not None
+    given = page.text.split("## Headers you get")[1].split("\n## ")[0]
+    names = [name for row in given.splitlines() for name in re.findall("`([a-z-]+)`", row[:80])]
+    source = "".join(path.read_text() for path in (ROOT / "gateway").rglob("*.py"))
+    assert "x-request-id" in names
+    assert [name for name in names if name not in source] == []
