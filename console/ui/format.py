@@ -20,11 +20,11 @@ _WHOLE_MS = 10
 
 
 def money(microusd: int | None) -> str:
-    """Dollars as short as they may be without hiding anything: `$1,204.11`, `$0.0030`, `$0.000042`."""
+    """Dollars as short as they may be without hiding anything: `$1,204.11`, `$0.50`, `$0.0030`, `$0.000042`."""
     if microusd is None:
         return UNKNOWN
     size = abs(microusd)
-    if size >= _MICRO or size == 0:
+    if size >= _MICRO or size % _CENT == 0:
         return _dollars(microusd, 2)
     return _dollars(microusd, 4 if size >= _CENT or size % 100 == 0 else 6)
 
