@@ -193,3 +193,43 @@ def chat(
 def statuses(answer: bytes) -> list[int]:
     """Status of every response in what came back."""
     return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", answer)]
+
+
+def until(true: Callable[[], bool], seconds: float = 2.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "did not come true in time"
+        time.sleep(0.002)
+
+
+class Recorder:
+    """A listener that writes down what it hears."""
+
+    def __init__(self, events: list[str]) -> None:
+        self.events = events
+
+    def client_gone(self) -> None:
+        self.events.append("gone")
+
+    def client_paused(self) -> None:
+        self.events.append("paused")
+
+    def client_resumed(self) -> None:
+        self.events.append("resumed")
+
+
+def open_stream(handler: ScriptedHandler, opened: list[Exchange]) -> None:
+    """Answer the next requests with a stream head and one event, and keep them open."""
+
+    def script(exchange: Exchange) -> None:
+        exchange.listener = Recorder(handler.events)
+        exchange.send_head(STREAM_HEAD)
+        exchange.send_chunk(b"data: a\n\n")
+        opened.append(exchange)
+
+    handler.script = script
+
+
+def finish(server: Running, exchange: Exchange) -> None:
+    """From this thread into the server's."""
+    server.call(lambda: exchange.send_all(whole(b"late")))
