@@ -179,6 +179,8 @@ class Scheduler:
             if sequence.produced >= len(sequence.answer) and not sequence.cancelled:
                 ended.append(sequence)
         for sequence in ended:
+            if sequence.cancelled:  # by a later one of this step
+                continue
             self.running.remove(sequence)
             self._release(sequence)
             sequence.sink.ended_now()
