@@ -43,9 +43,7 @@ def test_a_total_window_never_ends() -> None:
     st.sampled_from(ZONES),
     st.integers(ms("2020-01-01T00:00+00:00"), ms("2035-01-01T00:00+00:00")),
 )
-def test_windows_hold_their_moment_and_follow_without_a_gap(
-    kind: str, zone: str, now: int
-) -> None:
+def test_windows_hold_their_moment_and_follow_without_a_gap(kind: str, zone: str, now: int) -> None:
     window = window_at(kind, zone, now)  # type: ignore[arg-type]
     assert window.start_ms <= now < window.end_ms
     following = window_at(kind, zone, window.end_ms)  # type: ignore[arg-type]
