@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import orjson
@@ -131,7 +131,7 @@ class Ledger:
         self._last: bytes | str = "0"
         self._task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Ledger:
+    async def __aenter__(self) -> Self:
         self._task = asyncio.get_running_loop().create_task(self._run())
         return self
 
@@ -156,7 +156,7 @@ class Ledger:
             await asyncio.sleep(0.01)
 
     async def _prime(self) -> None:
-        while (asked := await self._redis.lpop(wire.BUDGET_PRIME_LIST)) is not None:
+        while isinstance(asked := await self._redis.lpop(wire.BUDGET_PRIME_LIST), bytes):
             await self._redis.hsetnx(
                 f"ace:budget:{asked.decode()}", "base_microusd", self._spent + self.billed
             )
@@ -187,7 +187,7 @@ class Engine:
         self.gone_at = 0.0
         self.port = 0
 
-    async def __aenter__(self) -> Engine:
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self

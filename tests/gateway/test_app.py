@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import os
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
 
-from policies.schema import wire
-from policies.schema.credentials import digest
-from policies.schema.snapshot import RateLimits
 from tests.gateway import rig
 
 pytestmark = [pytest.mark.enable_socket, pytest.mark.integration]

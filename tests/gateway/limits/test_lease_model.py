@@ -102,8 +102,7 @@ class Cluster(RuleBasedStateMachine):
         for slot in self.slots:
             assert all(lease.held == 0 and lease.free <= 0 for lease in slot.purse.leases)
         for terms in TERMS:
-            state = self.client.hgetall(f"ace:budget:{terms.id}:0")
-            assert isinstance(state, dict)
+            state: Any = self.client.hgetall(f"ace:budget:{terms.id}:0")
             granted = sum(int(v) for k, v in state.items() if k.startswith(b"g:"))
             assert granted == self.spent, "everything granted and not spent came back"
         for slot in self.slots:
@@ -218,5 +217,5 @@ Cluster.TestCase.settings = settings(
 
 
 @pytest.mark.integration
-class TestCluster(Cluster.TestCase):  # type: ignore[misc,name-defined]
+class TestCluster(Cluster.TestCase):  # type: ignore[misc,valid-type]
     pass

@@ -1,4 +1,4 @@
-"""Every way a request can end: answered in the dialect, settled once, one row, nothing held, nothing left to collect."""
+"""Every way a request can end: answered in the dialect, settled once, one row, nothing left to collect."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -162,4 +161,4 @@ def test_the_last_known_good_is_replaced_whole(tmp_path: Path) -> None:
     kept.write(body)
     kept.write(body * 2)
     assert kept.read() == body * 2
-    assert os.listdir(tmp_path) == ["last_known_good.snapshot"]
+    assert [path.name for path in tmp_path.iterdir()] == ["last_known_good.snapshot"]
