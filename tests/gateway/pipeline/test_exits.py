@@ -245,12 +245,14 @@ async def test_parallel_requests_never_overdraw_a_budget(
 async def test_a_soft_budget_flags_and_lets_pass(tmp_path: Path, valkey: redis.Redis) -> None:
     budgets = (rig.budget(1, mode="soft"),)
     async with scene(tmp_path, valkey, rig.answer_all, budgets=budgets) as (here, _):
-        assert (await here.ask()).status_code == 200
-        await asyncio.sleep(0.7)
-        answer = await here.ask()
-        assert answer.status_code == 200
-        assert answer.headers["x-ace-budget"] == "soft-limit-exceeded"
-        await here.at_rest(2)
+        answers = [await here.ask()]
+        # The worker learns what all have spent with its next exchange with Redis, twice a second.
+        while "x-ace-budget" not in answers[-1].headers and len(answers) < 50:
+            await asyncio.sleep(0.1)
+            answers.append(await here.ask())
+        assert {answer.status_code for answer in answers} == {200}
+        assert answers[-1].headers["x-ace-budget"] == "soft-limit-exceeded"
+        await here.at_rest(len(answers))
 
 
 async def test_the_fence_keeps_every_attempt_inside(tmp_path: Path, valkey: redis.Redis) -> None:
