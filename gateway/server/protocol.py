@@ -17,7 +17,6 @@ from gateway.protocols.errors import Refused
 from gateway.server.admission import Admission
 from gateway.server.asgi_cycle import AsgiCycle
 from gateway.server.direct import DirectHandler
-from gateway.server.headers import SINGLETONS
 from gateway.server.http_exchange import HttpExchange, with_close
 from gateway.server.limits import ServerLimits
 from gateway.server.sweeper import Sweeper
@@ -120,13 +119,14 @@ class GatewayProtocol(asyncio.Protocol):
             self._parser_failed(error.__context__)  # httptools wraps what a callback raises
             return
         current = self._current
-        if current is None or not current.frozen:
+        if current is None:
+            return  # the read held whole requests
+        if not current.frozen:
             self._head_bytes += len(data)
             if self._head_bytes > self.limits.header_bytes + self.limits.url_bytes:
                 self._end_with(self.admission.render(Refused("headers_too_large")))
                 return
-        if current is not None:
-            self._receiving(current)
+        self._receiving(current)
 
     def eof_received(self) -> bool:
         """A client that closes its sending side is gone: it is the only sign of leaving that TCP gives."""
@@ -174,31 +174,20 @@ class GatewayProtocol(asyncio.Protocol):
 
     def on_url(self, url: bytes) -> None:
         current = self._receiving_exchange()
-        current.target += url
-        if len(current.target) > self.limits.url_bytes:
+        current.target = url = current.target + url if current.target else url
+        if len(url) > self.limits.url_bytes:
             raise Refused("uri_too_long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         current = self._current
-        if current is None or current.frozen:
-            return  # a trailer: dropped, or it could add an identity after the identity was checked
-        current.size += len(name) + len(value)
-        headers = current.headers
-        if current.size > self.limits.header_bytes or len(headers) >= self.limits.header_count:
-            raise Refused("headers_too_large")
-        if b"_" in name:
-            return  # servers behind and before us may take it for the spelling with a dash
-        name = name.lower()
-        headers.append((name, value))
-        if name in SINGLETONS:
-            if name in current.singletons:
-                raise Refused("duplicate_header")
-            current.singletons[name] = value
+        # A trailer is dropped: it could add an identity after the identity was checked.
+        if current is not None and not current.frozen:
+            current.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         exchange = self._receiving_exchange()
         exchange.frozen = True
-        exchange.size = self._head_bytes = 0
+        self._head_bytes = 0
         exchange.client = self._peer
         self.admission.read_head(exchange, self._parser)
         if self._stopping:

@@ -226,7 +226,8 @@ def test_no_request_leaves_work_for_the_collector() -> None:
                     client.sendall(chat(b"w"))
                     until(lambda: state.handler.bodies[-1] == b"w")
             until(lambda: not state.server.server_state.connections)
-            assert count_leftovers() == 0
+            # The server's thread may still be in the call that ended the last connection; the collector is off.
+            until(lambda: count_leftovers() == 0)
         finally:
             gc.enable()
 
