@@ -22,12 +22,11 @@ from console.launcher.settings import LauncherSettings
 from console.providers.models import Pool
 from console.providers.services import pool_create, pool_update
 from console.providers.specs import EndpointSpec, PoolPatch, PoolSpec, PriceSpec
-from console.studio.selectors import version_newest
+from console.studio.selectors import draft_documents, version_newest
 from console.studio.services import (
     DraftSpec,
     document_save,
     publish,
-    snapshot_publish,
     snapshot_reannounce,
 )
 from console.tenants.models import Tenant
@@ -41,19 +40,26 @@ BUDGET_MICROUSD: Final = 5_000_000
 INPUT_MICROUSD_PER_MTOK: Final = 500_000
 OUTPUT_MICROUSD_PER_MTOK: Final = 1_500_000
 MAX_OUTPUT_TOKENS: Final = 1024
-POLICY: Final[dict[str, dict[str, Any]]] = {
+Skills = dict[str, dict[str, Any]]
+STARTING_POLICY: Final[Skills] = {"hardware_telemetry": {"mode": "enforce"}}
+"""Looking at GPUs refuses nobody, so every installation starts with it."""
+POLICY: Final[Skills] = STARTING_POLICY | {
     "geo_residency": {"mode": "enforce"},
     "circuit_breaker": {"mode": "enforce"},
-    "hardware_telemetry": {"mode": "enforce"},
 }
 """Only regions that are known, tenants' fences, endpoints that work, and what the hardware says."""
 _PASSWORD_BYTES: Final = 15
 
 
 def ensure_snapshot() -> None:
-    """Gateways start only with a snapshot; the first one refuses every key and is ready for the first of them."""
+    """Gateways start only with a snapshot; the first one refuses every key and is ready for the first of them.
+
+    Drafts that somebody wrote before the first start are published as they are.
+    """
     if version_newest() == 0:
-        snapshot_publish(SYSTEM, "first start")
+        if not draft_documents():
+            document_save(SYSTEM, "global", DraftSpec(skills=STARTING_POLICY))
+        publish(SYSTEM, "Starting policy")
     else:
         snapshot_reannounce()
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Response, sync_playwright
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OPTIONS = [
@@ -42,29 +42,36 @@ def browser() -> Iterator[Browser]:
 
 
 class Complaints(list[str]):
-    """What pages reported: script errors, refused resources, violations of the content policy."""
+    """What pages reported: script errors, violations of the content policy, answers nobody expected."""
 
-    def watch(self, page: Page) -> None:
+    def watch(self, page: Page, expected: Collection[int]) -> None:
         page.on("pageerror", lambda error: self.append(f"{page.url}: {error}"))
         page.on("console", lambda message: self._note(page, message.type, message.text))
+        page.on("response", lambda answer: self._judge(answer, expected))
 
     def _note(self, page: Page, kind: str, text: str) -> None:
-        # A refused form or a missing page is an answer, and tests ask for some on purpose.
-        expected = "status of 4" in text
-        if kind in ("error", "warning") and not expected:
+        # What Chromium says of a status is judged by the status.
+        if kind in ("error", "warning") and "the server responded with a status" not in text:
             self.append(f"{page.url}: {text}")
+
+    def _judge(self, answer: Response, expected: Collection[int]) -> None:
+        if answer.status >= 400 and answer.status not in expected:
+            self.append(f"{answer.status} {answer.url}")
 
 
 @pytest.fixture
 def open_context(browser: Browser) -> Iterator[OpenContext]:
-    """Opens independent sessions of the browser; at the end no page of theirs may have complained."""
+    """Opens independent sessions of the browser; at the end no page of theirs may have complained.
+
+    `expected`: statuses from 400 up that the test means to see.
+    """
     complaints = Complaints()
     with ExitStack() as stack:
 
-        def opened(**options: object) -> BrowserContext:
+        def opened(expected: Collection[int] = (), **options: object) -> BrowserContext:
             context = browser.new_context(**options)  # type: ignore[arg-type]
             context.set_default_timeout(WAIT_MS)
-            context.on("page", complaints.watch)
+            context.on("page", lambda page: complaints.watch(page, expected))
             stack.callback(context.close)
             return context
 

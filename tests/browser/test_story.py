@@ -12,12 +12,12 @@ from openai.types import CompletionUsage
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenContext
+from tests.browser.people import PASSWORD, make_user, signed_in
 from tests.support.stack import Stack
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.enable_socket, pytest.mark.timeout(240)]
 
-PASSWORD = "a long enough passphrase 42"
 MODEL = "smollm2-135m-instruct"
 INPUT_PRICE, OUTPUT_PRICE = 500_000, 1_500_000
 """Micro-dollars for a million tokens, as typed into the form."""
@@ -72,6 +72,7 @@ def test_from_first_run_to_the_spend_page(stack: Stack, open_context: OpenContex
     text, usage = _ask(stack.client(key))
     assert text.strip()
     cost = _cost(usage)
+    _key_is_gone(admin, key)
 
     expect(live.locator("#live-requests")).to_contain_text(MODEL)
     assert live.evaluate("performance.timeOrigin") == loaded, "the live page was reloaded"
@@ -128,6 +129,15 @@ def _make_key(admin: Admin) -> str:
     return secret.inner_text()
 
 
+def _key_is_gone(admin: Admin, key: str) -> None:
+    """It was shown once."""
+    admin.open("/keys/")
+    admin.page.get_by_role("link", name="support bot").first.click()
+    expect(admin.page.get_by_role("heading", name="support bot")).to_be_visible()
+    assert key not in admin.page.content()
+    assert key[-4:] in admin.page.content()
+
+
 def _set_skill_and_publish(admin: Admin) -> None:
     admin.open("/studio/skills/circuit_breaker/")
     mode = admin.page.locator("#field-mode")
@@ -138,6 +148,7 @@ def _set_skill_and_publish(admin: Admin) -> None:
     admin.fill(note="Stop sending to a pod that fails")
     admin.submit("form.panel")
     expect(admin.page.get_by_text("All 2 workers run version")).to_be_visible()
+    expect(admin.page.get_by_text("Acknowledged", exact=True)).to_have_count(2)
 
 
 def _ask(client: OpenAI) -> tuple[str, CompletionUsage]:
@@ -164,13 +175,8 @@ def _cost(usage: CompletionUsage) -> int:
 
 def _finance_sees(stack: Stack, open_context: OpenContext, cost: int) -> None:
     """Someone who may only read spend sees the same figure, and neither keys nor policies."""
-    _make_finance_user(stack)
-    page = open_context(color_scheme="dark").new_page()
-    page.goto(stack.console_url + "/sign-in/")
-    page.locator("[name=username]").fill("finn")
-    page.locator("[name=password]").fill(PASSWORD)
-    page.keyboard.press("Enter")
-    expect(page).not_to_have_url(re.compile("sign-in"))
+    make_user(stack, "finn", "finance")
+    page = signed_in(stack, open_context(color_scheme="dark", expected=(403,)), "finn")
 
     def shown() -> bool:
         page.goto(stack.console_url + "/spend/")
@@ -182,11 +188,3 @@ def _finance_sees(stack: Stack, open_context: OpenContext, cost: int) -> None:
         assert answer is not None
         assert answer.status == 403
         expect(page.get_by_role("main")).to_contain_text("You may not open this page")
-
-
-def _make_finance_user(stack: Stack) -> None:
-    script = (
-        "from console.accounts.models import User; "
-        f"User.objects.create_user(username='finn', password='{PASSWORD}', role='finance')"
-    )
-    stack.manage("shell", "-c", script)
