@@ -207,3 +207,14 @@ def test_whole_events_are_split_with_their_ends() -> None:
 def test_spaced_json_is_counted_too() -> None:
     event = b'data: {"choices": [{"delta": {"content": "a"}}, {"delta": {"content": ""}}]}\n\n'
     assert run(event)[1].output_events == 1
+
+
+def test_what_ends_a_stream_does_not_change_how_the_text_before_it_is_read() -> None:
+    """One read with everything in it says what an event at a time says."""
+    quoted = b'data: {"choices":[{"delta":{"content":"an \\"usage\\" of event: x"}}]}\n\n'
+    events = [quoted, TOOL, CONTENT, USAGE, DONE]
+    output, glued = run(b"".join(events))
+    apart = StreamFilter(hide_usage=True)
+    assert output == b"".join(map(apart.feed, events)) == quoted + TOOL + CONTENT + DONE
+    assert glued.output_events == apart.output_events == 3
+    assert glued.usage == apart.usage == (5, 2, 0)
