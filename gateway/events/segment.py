@@ -18,6 +18,7 @@ from zlib import crc32
 HEADER: Final = struct.Struct("<IIQ")
 _pack: Final = HEADER.pack
 _seq: Final = struct.Struct("<Q").pack
+_length: Final = struct.Struct("<I").unpack_from
 PREFIX: Final = "segment-"
 SUFFIX: Final = ".spool"
 
@@ -25,7 +26,17 @@ SUFFIX: Final = ".spool"
 class Segment:
     """Frames `base_seq..last_seq`; `last_seq` is `base_seq - 1` while it is empty."""
 
-    __slots__ = ("_fd", "_map", "at", "base_seq", "last_seq", "open_requests", "path", "size")
+    __slots__ = (
+        "_fd",
+        "_map",
+        "at",
+        "base_seq",
+        "durable_at",
+        "last_seq",
+        "open_requests",
+        "path",
+        "size",
+    )
 
     def __init__(self, path: Path, base_seq: int) -> None:
         self.path, self.base_seq = path, base_seq
@@ -33,6 +44,8 @@ class Segment:
         self.size = os.fstat(self._fd).st_size
         self._map = mmap.mmap(self._fd, self.size)
         self.at, self.last_seq = 0, base_seq - 1
+        self.durable_at = 0
+        """How far a power cut cannot reach; always between two frames."""
         self.open_requests = 0
         """Requests opened in this file and not yet finished: while there is one, the file must stay."""
 
@@ -49,6 +62,18 @@ class Segment:
         crc = crc32(payload, crc32(_seq(seq)))
         self._map[self.at : end] = _pack(len(payload), crc, seq) + payload
         self.at, self.last_seq = end, seq
+
+    def durable_frames(self, at: int, most_bytes: int) -> bytes:
+        """Whole durable frames from offset `at`, as they lie here; at least one if there is any."""
+        end, durable = at, self.durable_at
+        if durable - at <= most_bytes:
+            return self._map[at:durable]
+        while end < durable:
+            following = end + HEADER.size + _length(self._map, end)[0]
+            if following - at > most_bytes and end > at:
+                break
+            end = following
+        return self._map[at:end]
 
     def frame_at(self, at: int) -> tuple[int, bytes, int] | None:
         """(seq, payload, offset of the next frame), or None where the written part ends or is torn."""
@@ -72,7 +97,10 @@ class Segment:
             yield seq, payload
 
     def sync(self) -> None:
+        """Make everything appended so far durable. May run in another thread than `append`."""
+        at = self.at
         os.fdatasync(self._fd)
+        self.durable_at = at
 
     def close(self) -> None:
         self._map.close()

@@ -38,6 +38,8 @@ class Spool:
         self.segments: Final = deque(segments)
         self.last_seq = segments[-1].last_seq if segments else 0
         self.durable_seq = self.last_seq
+        for segment in segments:
+            segment.durable_at = segment.at
         self.in_flight = 0
         self.deferred: Final[deque[bytes]] = deque()
         """Ends that found no room; written first when there is some again."""
@@ -49,8 +51,8 @@ class Spool:
         self._unsynced: deque[Segment] = deque()
         self._wake, self._closing = threading.Event(), False
         self._current = self._roll()
-        self._thread = threading.Thread(target=self._run, name="spool-sync", daemon=True)
-        self._thread.start()
+        self._syncer = threading.Thread(target=self._run, name="spool-sync", daemon=True)
+        self._syncer.start()
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
@@ -195,7 +197,7 @@ class Spool:
     def close(self) -> None:
         self._closing = True
         self._wake.set()
-        self._thread.join()
+        self._syncer.join()
         self._sync_safely()
         for segment in self.segments:
             segment.close()
