@@ -12,7 +12,7 @@ PY := $(BIN)/python
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-vllm check fmt bench chaos fakes skill docs setup setup-test
+.PHONY: help run test test-vllm test-native native check fmt bench chaos fakes skill docs setup setup-test
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -45,7 +45,17 @@ docs: setup-test ## Write the generated parts of the docs and the OpenAPI docume
 	git ls-files '*.md' | xargs -r grep -l '\[\[\[cog' | xargs -r $(BIN)/cog -I . -r -c
 	$(PY) deploy/drift.py --write
 
+native: setup-test ## Compile the gateway's hot path (needs a C compiler); taken from the next start on
+	$(PY) deploy/native.py
+
+test-native: setup-test ## Compile the hot path and run the gateway's tests against it
+	@$(PY) deploy/native.py --probe || exit 0; \
+	$(PY) deploy/native.py && \
+	$(PY) -m pytest -n 2 -p tests.compiled tests/gateway tests/contract && \
+	$(PY) -m pytest -n 0 tests/integration/test_hard_budget.py tests/integration/test_killed_worker.py
+
 bench: setup-test ## Measure, print ratios against peers, write benchmarks/results/latest.json
+	-$(PY) deploy/native.py
 	$(PY) -m benchmarks
 
 chaos: setup-test ## Minutes of random faults; ACE_CHAOS_S=seconds, ACE_CHAOS_SEED=seed of a failed run

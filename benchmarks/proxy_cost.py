@@ -20,11 +20,14 @@ from benchmarks import process
 from benchmarks.ace import Ground, ground
 from benchmarks.peers import PEERS, Peer
 from benchmarks.report import Row, row
+from gateway import native
 
 CONNECTIONS: Final = 32
 WARM_SECONDS: Final = 1.0
 STREAM_CHUNKS: Final = 64
 OURS: Final = "ace-gateway"
+BUILDS: Final = {"compiled": "auto", "plain Python": "off"}
+"""Builds of ours that are measured, and the ACE_NATIVE that chooses each."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Subject:
     port: int
     pid: int
     headers: Mapping[str, str]
+    build: str = ""
+    """Of ours: one of BUILDS."""
     cpu_us: dict[str, list[float]] = field(default_factory=dict)
     rate: dict[str, list[float]] = field(default_factory=dict)
 
@@ -52,7 +57,7 @@ class Subject:
 def measure(settings: Settings) -> list[Row]:
     with ExitStack() as stack:
         engine_port = _start_engine(stack, settings)
-        subjects = [stack.enter_context(_ours(settings, engine_port))]
+        subjects = [stack.enter_context(_ours(settings, engine_port, build)) for build in _builds()]
         for peer in PEERS:
             if settings.peers is None or peer.name in settings.peers:
                 _start_peer(stack, settings, peer, engine_port, subjects)
@@ -73,16 +78,26 @@ def _start_engine(stack: ExitStack, settings: Settings) -> int:
     return port
 
 
+def _builds() -> Iterator[str]:
+    missing = native.enable()
+    for build in BUILDS:
+        if build == "compiled" and missing:
+            print(f"{OURS}, compiled: skipped, {missing}")
+        else:
+            yield build
+
+
 @contextmanager
-def _ours(settings: Settings, engine_port: int) -> Iterator[Subject]:
-    with ground(settings.folder / "home", engine_port) as base:
+def _ours(settings: Settings, engine_port: int, build: str) -> Iterator[Subject]:
+    name = build.split(maxsplit=1)[0]
+    with ground(settings.folder / f"home-{name}", engine_port) as base:
         port = process.free_port()
-        env = {**base.env, "ACE_GATEWAY_PORT": str(port)}
-        log = settings.folder / "ace.log"
+        env = {**base.env, "ACE_GATEWAY_PORT": str(port), "ACE_NATIVE": BUILDS[build]}
+        log = settings.folder / f"ace-{name}.log"
         command = [sys.executable, "-m", "gateway"]
         with process.running(command, core=process.GATEWAY_CORE, log=log, env=env) as up:
             process.wait_for_port(port, up)
-            subject = Subject(OURS, port, up.pid, _bearer(base))
+            subject = Subject(OURS, port, up.pid, _bearer(base), build)
             _check(settings, subject)
             yield subject
 
@@ -179,17 +194,18 @@ SHAPES: Final[dict[str, dict[str, bool]]] = {"unary": {}, "stream": {"stream": T
 
 
 def _rows(subjects: list[Subject]) -> Iterator[Row]:
-    ours = subjects[0]
-    up = {subject.name: subject for subject in subjects[1:]}
-    for shape in SHAPES:
-        for peer in PEERS:
-            other = up.get(peer.name)
-            for name, unit, figures in (
-                (f"cpu_per_request_{shape}", "µs/request", "cpu_us"),
-                (f"requests_per_core_{shape}", "requests/s", "rate"),
-            ):
-                value = statistics.median(getattr(ours, figures)[shape])
-                peer_value = (
-                    None if other is None else statistics.median(getattr(other, figures)[shape])
-                )
-                yield row(name, unit, value, peer.name, peer_value)
+    others = {subject.name: subject for subject in subjects if not subject.build}
+    for ours in (subject for subject in subjects if subject.build):
+        for shape in SHAPES:
+            for peer in PEERS:
+                yield from _compared(ours, peer.name, others.get(peer.name), shape)
+
+
+def _compared(ours: Subject, peer: str, other: Subject | None, shape: str) -> Iterator[Row]:
+    for name, unit, figures in (
+        (f"cpu_per_request_{shape}", "µs/request", "cpu_us"),
+        (f"requests_per_core_{shape}", "requests/s", "rate"),
+    ):
+        value = statistics.median(getattr(ours, figures)[shape])
+        peer_value = None if other is None else statistics.median(getattr(other, figures)[shape])
+        yield row(name, unit, value, peer, peer_value, ours.build)

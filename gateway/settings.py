@@ -41,6 +41,8 @@ class Settings:
     spool_max_bytes: int = 2 << 30
     node: str = "localhost"
     build: str = "0"
+    native: bool = True
+    """Whether a compiled hot path is taken if there is one (`gateway.native`)."""
 
     @property
     def directory(self) -> Path:
@@ -70,6 +72,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         spool_max_bytes=_integer(env, "ACE_SPOOL_MAX_BYTES", 2 << 30, (1 << 17, 1 << 40)),
         node=env.get("ACE_NODE") or socket.gethostname(),
         build=_build(),
+        native=_native(env.get("ACE_NATIVE") or "auto"),
     )
 
 
@@ -91,6 +94,12 @@ def _http(text: str) -> Literal["own", "uvicorn"]:
     if text not in {"own", "uvicorn"}:
         raise SettingsError(f"ACE_HTTP must be 'own' or 'uvicorn', not {text!r}.")
     return cast(Literal["own", "uvicorn"], text)
+
+
+def _native(text: str) -> bool:
+    if text not in {"auto", "off"}:
+        raise SettingsError(f"ACE_NATIVE must be 'auto' or 'off', not {text!r}.")
+    return text == "auto"
 
 
 def _secret(env: Mapping[str, str], name: str, path: Path) -> bytes:

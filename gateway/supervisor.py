@@ -22,9 +22,9 @@ import uvicorn
 
 from gateway import log as logs
 from gateway.app import build_app
-from gateway.server.protocol import protocol_class
+from gateway.server.protocol import protocol_factory
 from gateway.server.uvicorn_http import GuardedHttp
-from gateway.settings import Settings
+from gateway.settings import Settings, SettingsError
 
 BACKLOG: Final = 4096
 PR_SET_PDEATHSIG: Final = 1
@@ -37,7 +37,7 @@ SWITCH_INTERVAL_S: Final = 0.002
 log: Final = logging.getLogger(__name__)
 
 
-class PortInUseError(Exception):
+class PortInUseError(SettingsError):
     """One sentence for the person who started the process."""
 
 
@@ -168,7 +168,7 @@ def run_worker(settings: Settings, slot: int, listener: socket.socket) -> None:
     own = settings.http == "own"
     config = uvicorn.Config(
         gateway if own else gateway.any_server,
-        http=protocol_class(gateway.door, gateway.limits) if own else GuardedHttp,
+        http=protocol_factory(gateway.door, gateway.limits) if own else GuardedHttp,
         ws="none",
         interface="asgi3",
         lifespan="on",

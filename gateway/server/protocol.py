@@ -1,4 +1,4 @@
-"""HTTP/1.1 server protocol on httptools, run inside uvicorn's shell: `uvicorn.Config(http=protocol_class(...))`.
+"""HTTP/1.1 server protocol on httptools, run inside uvicorn's shell: `uvicorn.Config(http=protocol_factory(...))`.
 
 Hot routes go to a DirectHandler as callbacks, every other request to the ASGI application. httptools does the framing;
 limits, pipelining, deadlines and closing are ours.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import httptools
 
@@ -36,12 +37,16 @@ class _FinalAnswer(Exception):  # noqa: N818 - control flow out of the parser
         self.response = response
 
 
-class GatewayProtocol(asyncio.Protocol):
-    """One client connection. The class attributes are bound by `protocol_class`."""
+class Shared(NamedTuple):
+    """What the connections of a worker have in common."""
 
     admission: Admission
     limits: ServerLimits
     sweeper: Sweeper
+
+
+class GatewayProtocol(asyncio.Protocol):
+    """One client connection. `shared` is bound by `protocol_factory`, the rest is what uvicorn calls it with."""
 
     __slots__ = (
         "_active",
@@ -60,18 +65,23 @@ class GatewayProtocol(asyncio.Protocol):
         "_queued_bytes",
         "_state",
         "_stopping",
+        "admission",
         "deadline",
+        "limits",
         "stall_deadline",
+        "sweeper",
         "transport",
     )
 
     def __init__(
         self,
+        shared: Shared,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
+        self.admission, self.limits, self.sweeper = shared
         self._app: Any = config.loaded_app
         self._app_state = app_state
         self._state = server_state
@@ -376,13 +386,7 @@ class GatewayProtocol(asyncio.Protocol):
         self._loop.call_exception_handler({"message": message, "exception": error})
 
 
-def protocol_class(direct: DirectHandler | None, limits: ServerLimits) -> type[GatewayProtocol]:
-    """The class to hand to `uvicorn.Config(http=...)`; state shared by its connections lives on it."""
-
-    class BoundProtocol(GatewayProtocol):
-        __slots__ = ()
-
-    BoundProtocol.admission = Admission(direct, limits)
-    BoundProtocol.limits = limits
-    BoundProtocol.sweeper = Sweeper(limits.sweep_s)
-    return BoundProtocol
+def protocol_factory(direct: DirectHandler | None, limits: ServerLimits) -> type[GatewayProtocol]:
+    """What to hand to `uvicorn.Config(http=...)`, which only calls it. State shared by connections is made here."""
+    shared = Shared(Admission(direct, limits), limits, Sweeper(limits.sweep_s))
+    return cast(type[GatewayProtocol], partial(GatewayProtocol, shared))

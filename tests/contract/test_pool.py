@@ -93,6 +93,7 @@ async def test_nothing_is_replayed_once_a_byte_came_or_on_a_fresh_connection() -
         assert len(upstream.requests) == 1
 
 
+@pytest.mark.interpreted
 async def test_an_engine_that_died_at_work_is_not_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -164,6 +165,7 @@ async def test_a_flood_of_interim_answers_is_cut() -> None:
         assert sink.error.kind == "framing"
 
 
+@pytest.mark.interpreted
 async def test_an_answer_larger_than_the_limit_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.upstream.connection.MAX_ANSWER_BYTES", 1000)
     async with ScriptedUpstream(says(answer(b"x" * 1001))) as upstream:

@@ -9,7 +9,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import Server, ServerState
 
 from gateway.server.limits import ServerLimits
-from gateway.server.protocol import protocol_class
+from gateway.server.protocol import protocol_factory
 
 
 def test_the_version_is_the_one_that_was_read() -> None:
@@ -19,14 +19,14 @@ def test_the_version_is_the_one_that_was_read() -> None:
 def test_a_protocol_class_is_built_with_these_four_arguments() -> None:
     names = ["config", "server_state", "app_state", "_loop"]
     assert list(inspect.signature(HttpToolsProtocol).parameters) == names
-    assert list(inspect.signature(protocol_class(None, ServerLimits())).parameters) == names
+    assert list(inspect.signature(protocol_factory(None, ServerLimits())).parameters) == names
     source = inspect.getsource(Server.startup)
     for name in names:
         assert f"{name}=" in source
 
 
 def test_a_class_given_as_http_is_used_as_it_is() -> None:
-    bound = protocol_class(None, ServerLimits())
+    bound = protocol_factory(None, ServerLimits())
     config = uvicorn.Config("tests.contract.test_uvicorn_internals:application", http=bound)
     config.load()
     assert config.http_protocol_class is bound

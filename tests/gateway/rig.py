@@ -271,14 +271,14 @@ async def running(made: Settings, door: str = "own") -> AsyncIterator[tuple[Gate
     import uvicorn
 
     from gateway.app import build_app
-    from gateway.server.protocol import protocol_class
+    from gateway.server.protocol import protocol_factory
     from gateway.server.uvicorn_http import GuardedHttp
 
     gateway = build_app(made)
     own = door == "own"
     config = uvicorn.Config(
         gateway if own else gateway.any_server,
-        http=protocol_class(gateway.door, gateway.limits) if own else GuardedHttp,
+        http=protocol_factory(gateway.door, gateway.limits) if own else GuardedHttp,
         port=0,
         ws="none",
         interface="asgi3",

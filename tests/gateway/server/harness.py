@@ -19,7 +19,7 @@ from gateway.server.asgi_door import AsgiDoor
 from gateway.server.exchange import Exchange
 from gateway.server.headers import credential
 from gateway.server.limits import ServerLimits
-from gateway.server.protocol import protocol_class
+from gateway.server.protocol import protocol_factory
 from gateway.server.uvicorn_http import GuardedHttp
 
 KEY = b"ace_live_good"
@@ -142,7 +142,7 @@ def running(
     config = uvicorn.Config(
         app if own else AsgiDoor(app, handler, limits),
         loop="uvloop",
-        http=protocol_class(handler, limits) if own else GuardedHttp,
+        http=protocol_factory(handler, limits) if own else GuardedHttp,
         ws="none",
         lifespan="off",
         access_log=False,
