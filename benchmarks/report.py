@@ -26,9 +26,7 @@ class Row:
     note: str = ""
 
 
-def row(
-    name: str, unit: str, value: float, peer: str, peer_value: float | None, note: str
-) -> Row:
+def row(name: str, unit: str, value: float, peer: str, peer_value: float | None, note: str) -> Row:
     ratio = None if not peer_value else round(value / peer_value, 3)
     rounded = None if peer_value is None else round(peer_value, 1)
     return Row(name, round(value, 1), unit, peer, rounded, ratio, note)
