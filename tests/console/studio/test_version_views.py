@@ -147,4 +147,4 @@ def test_a_silent_worker_is_unknown_not_up_to_date(admin: Client) -> None:
     report("gw-1", SnapshotRecord.objects.count(), age_ms=12_000)
     html = admin.get("/versions/workers/").content.decode()
     assert "Unknown" in html
-    assert "0 of 1 worker run" in html
+    assert "0 of 1 worker on" in html
