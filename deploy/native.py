@@ -37,6 +37,7 @@ MODULES = (
     "gateway.pipeline.plan",
     "gateway.pipeline.relay",
     "gateway.pipeline.settle",
+    "gateway.protocols.chat_messages",
     "gateway.protocols.control_fields",
     "gateway.protocols.errors",
     "gateway.protocols.json_body",

@@ -30,8 +30,6 @@ from gateway.upstream.dispatch import Candidate, SkillStage, choose
 from policies.contract.verdict import Verdict
 from telemetry.events import Decisions, RequestOpened, RequestProgressed, RequestRefused, encode
 
-IMAGE_TOKENS_BOUND: Final = 8192
-"""Input tokens one image may become; its URL may be shorter than that."""
 LOW_WATER: Final = 4
 """A lease that could not pay for this many more such requests is topped up ahead."""
 TOP_UP: Final = 16
@@ -108,12 +106,10 @@ class Engine:
         return self._reserve(call)
 
     def _bound(self, call: Call, body: bytes) -> None:
-        """Upper bounds without a tokeniser: a byte is at least as much as a token, an image counts extra."""
+        """Upper bounds without a tokeniser: a byte is at least as much as a token, images and the like count extra."""
         request, plan = call.request, call.plan
-        call.input_bound = len(body)
+        call.input_bound = len(body) + request.media_tokens
         call.input_estimate = max(1, len(body) // 4)
-        if b"image_url" in body:
-            call.input_bound += IMAGE_TOKENS_BOUND * body.count(b"image_url")
         cap = request.output_limit or max(pool.max_output_tokens for pool in plan.pools)
         call.output_cap = cap * request.choices
         call.hold = plan.hold(call.input_bound, request.output_limit, request.choices)

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from gateway.protocols.chat_messages import check_messages
 from gateway.protocols.errors import Refused, invalid
 from gateway.protocols.json_body import read_object
 from gateway.protocols.usage import TokenUsage, view_answer
@@ -20,7 +21,6 @@ MAX_COUNT: Final = 2**31 - 1
 """Of anything a caller may count: what is held and recorded for it must fit the 64 bits of the wire and the ledger."""
 MAX_CHOICES: Final = 128
 MAX_MODEL_CHARS: Final = 200
-ROLES: Final = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
 _CAP_FIELDS: Final = ("max_tokens", "max_completion_tokens")
 _COUNT_FIELDS: Final = frozenset(("n", "best_of"))
 
@@ -31,6 +31,7 @@ class ChatRequest:
     __slots__ = (
         "choices",
         "document",
+        "media_tokens",
         "model",
         "output_limit",
         "stream",
@@ -43,7 +44,8 @@ class ChatRequest:
         self.stripped = stripped
         """Names of the control fields that were removed."""
         self.model = _model(document)
-        _check_messages(document.get("messages"))
+        self.media_tokens = check_messages(document.get("messages"))
+        """Input tokens that images, clips and files may become beside the text."""
         self.output_limit = _output_limit(document)
         """Most output tokens of one choice the client asked for; None: it named no limit."""
         self.choices = _choices(document)
@@ -122,29 +124,6 @@ def _model(document: dict[str, Any]) -> str:
     if len(model) > MAX_MODEL_CHARS:
         raise invalid("model", f"'model' is longer than {MAX_MODEL_CHARS} characters.")
     return model
-
-
-def _check_messages(messages: Any) -> None:
-    if type(messages) is not list or not messages:
-        raise invalid("messages", "'messages' must be a non-empty list.")
-    for index, message in enumerate(messages):
-        if type(message) is not dict:
-            raise invalid(f"messages[{index}]", f"'messages[{index}]' must be an object.")
-        role = message.get("role")
-        if type(role) is not str or role not in ROLES:
-            known = ", ".join(sorted(ROLES))
-            raise invalid(f"messages[{index}].role", f"'role' must be one of: {known}.")
-        content = message.get("content")
-        if content is not None and type(content) is not str:
-            _check_parts(index, content)
-
-
-def _check_parts(index: int, content: Any) -> None:
-    param = f"messages[{index}].content"
-    if type(content) is not list:
-        raise invalid(param, "'content' must be a string or a list of parts.")
-    if not all(type(part) is dict and type(part.get("type")) is str for part in content):
-        raise invalid(param, "Each part of 'content' must be an object with a 'type'.")
 
 
 def _output_limit(document: dict[str, Any]) -> int | None:
