@@ -227,8 +227,8 @@ def _named(item: events.Elimination | events.Attempt) -> dict[str, object]:
     return {name: getattr(item, name) for name in item.__struct_fields__}
 
 
-def price_mismatch(event: events.RequestFinished) -> str:
-    """What the bill should have been, in words; empty when it is what it should be."""
+def bill_fault(event: events.RequestFinished) -> tuple[str, str]:
+    """Code and words of what is wrong with the bill; empty when nothing is."""
     rates = Rates(
         event.input_microusd_per_mtok,
         event.output_microusd_per_mtok,
@@ -237,8 +237,12 @@ def price_mismatch(event: events.RequestFinished) -> str:
     tokens = Tokens(event.input_tokens, event.output_tokens, event.cached_input_tokens)
     expected = billed_microusd(rates, tokens)
     if expected == event.billed_microusd:
-        return ""
-    return (
+        return "", ""
+    text = (
         f"Request {event.request_id} was billed {event.billed_microusd} micro-dollars; "
         f"its tokens at price {event.price_id} make {expected}. The ledger holds what was billed."
     )
+    if event.billed_microusd == event.hold_microusd < expected:
+        why = "The engine reported more than was reserved, and a hard budget is never overdrawn."
+        return "usage_beyond_hold", f"{text} {why}"
+    return "price_mismatch", text

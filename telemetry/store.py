@@ -16,7 +16,7 @@ from telemetry.board import Seen, seen_from_event
 from telemetry.events import USAGE_STREAM, Finding, RequestFinished, RequestRefused, encode
 from telemetry.models import DeadLetter
 from telemetry.reader import Batch, Dead
-from telemetry.rows import Delivery, from_ms, price_mismatch, to_ms
+from telemetry.rows import Delivery, bill_fault, from_ms, to_ms
 from telemetry.watermark import Progress
 
 SKILL: Final = "ledger"
@@ -171,10 +171,11 @@ def _findings(
         event = delivery.event
         if not isinstance(event, RequestFinished):
             continue
-        if (event.tenant_id, event.request_id, event.attempt) in new and (
-            text := price_mismatch(event)
-        ):
-            yield Finding(SKILL, "price_mismatch", "critical", event.request_id, text, at_ms)
+        if (event.tenant_id, event.request_id, event.attempt) not in new:
+            continue
+        code, text = bill_fault(event)
+        if code:
+            yield Finding(SKILL, code, "critical", event.request_id, text, at_ms)
 
 
 def _gap(spool_id: str, missing: int, base: int, delivery: Delivery) -> Finding:

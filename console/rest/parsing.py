@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import IO, Any, Final
 
@@ -38,7 +39,18 @@ class StrictJSONParser(BaseParser):
             raise ParseError("The body must be a JSON object.")
         if _too_deep(document):
             raise ParseError(f"The body is nested deeper than {MAX_DEPTH} levels.")
+        json.loads(body, object_pairs_hook=_refuse_twins)
         return document
+
+
+def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The last of two equal keys would win without a word; orjson does not show that there were two."""
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        names = [name for name, _ in pairs]
+        twin = next(name for name in names if names.count(name) > 1)
+        raise ParseError(f"The body has {twin[:64]!r} twice in one object.")
+    return document
 
 
 def _too_deep(document: Any) -> bool:

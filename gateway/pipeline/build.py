@@ -66,7 +66,9 @@ class PlanBuilder:
         runtime.version, runtime.sha256 = snapshot.version, sha256
         runtime.policy_revision = snapshot.policy_revision
         runtime.created_at_ms = snapshot.created_at_ms
-        runtime.hard_budgets = tuple(_terms(b) for b in snapshot.budgets if b.mode == "hard")
+        runtime.budgets = {budget.id: _terms(budget) for budget in snapshot.budgets}
+        runtime.hard_budgets = tuple(t for t in runtime.budgets.values() if t.mode == "hard")
+        runtime.purses = {r.id: r.purse for _, r in ring.items() if r.purse is not None}
         runtime.observers = self._observers(index, factory)
         self._warm(runtime, old)
         return runtime

@@ -30,6 +30,11 @@ from gateway.upstream.dispatch import Candidate, SkillStage, choose
 from policies.contract.verdict import Verdict
 from telemetry.events import Decisions, RequestOpened, RequestProgressed, RequestRefused, encode
 
+TEMPLATE_TOKENS_BOUND: Final = 64
+"""Input tokens that a chat template adds of its own, such as a system prompt with the date. The JSON around each message is
+longer than the template's marks between turns, so these need nothing."""
+TOOLS_TOKENS_BOUND: Final = 256
+"""What a template adds to tell a model how to call tools."""
 LOW_WATER: Final = 4
 """A lease that could not pay for this many more such requests is topped up ahead."""
 TOP_UP: Final = 16
@@ -39,9 +44,15 @@ RETRY_ADVICE_MS: Final = 1000
 log: Final = logging.getLogger(__name__)
 
 
-class Cuttable(Protocol):
+class UnderWay(Protocol):
+    """A request in progress, as the worker sees it."""
+
     def cut(self) -> None:
         """End now, with an error the caller can read."""
+        ...
+
+    def rebudget(self) -> None:
+        """A new snapshot is in force: be carried by its budgets too."""
         ...
 
 
@@ -61,7 +72,7 @@ class Engine:
         self.settler = Settler(spool, metrics)
         self.ids = Ids()
         self.draining = False
-        self.active: set[Cuttable] = set()
+        self.active: set[UnderWay] = set()
         """Requests in progress, so that a stopping worker can end them properly."""
         self._digest = Digester(pepper)
 
@@ -108,7 +119,9 @@ class Engine:
     def _bound(self, call: Call, body: bytes) -> None:
         """Upper bounds without a tokeniser: a byte is at least as much as a token, images and the like count extra."""
         request, plan = call.request, call.plan
-        call.input_bound = len(body) + request.media_tokens
+        call.input_bound = len(body) + TEMPLATE_TOKENS_BOUND + request.media_tokens
+        if "tools" in request.document or "functions" in request.document:
+            call.input_bound += TOOLS_TOKENS_BOUND
         call.input_estimate = max(1, len(body) // 4)
         cap = request.output_limit or max(pool.max_output_tokens for pool in plan.pools)
         call.output_cap = cap * request.choices
@@ -133,6 +146,14 @@ class Engine:
         assert call.key.purse is not None
         call.leases = await self.keeper.wait(call.key.purse, call.hold)
 
+    def join_budgets(self, call: Call) -> None:
+        """Carry a request that an older snapshot admitted in the budgets in force now: its spend counts in all of them."""
+        runtime = self.store.current
+        purse = runtime.purses.get(call.key.id) if runtime is not None else None
+        if purse is not None and purse is not call.key.purse:
+            now_ms = time_ns() // 1_000_000
+            call.leases = purse.join(call.leases, call.hold, now_ms, monotonic_ns())
+
     def release(self, call: Call) -> None:
         """Give back rate and money of a request that was never dispatched."""
         self.settler.settle(call, End(0, "upstream_refused"))
@@ -142,6 +163,8 @@ class Engine:
     def open(self, call: Call) -> Candidate:
         """Choose the first endpoint and record the request. Raises Refused."""
         candidate = self.next_candidate(call)
+        if call.runtime is not self.store.current:
+            self.join_budgets(call)
         self._record_opening(call, call.plan, candidate)
         return candidate
 

@@ -138,11 +138,13 @@ class RuntimePlan:
         "_factory",
         "_index",
         "_make_series",
+        "budgets",
         "created_at_ms",
         "hard_budgets",
         "observers",
         "offers",
         "policy_revision",
+        "purses",
         "ring",
         "sha256",
         "version",
@@ -162,6 +164,9 @@ class RuntimePlan:
         self.sha256 = ""
         self.observers: tuple[tuple[SkillStage, Any], ...] = ()
         self.hard_budgets: tuple[BudgetTerms, ...] = ()
+        self.budgets: dict[str, BudgetTerms] = {}
+        self.purses: dict[str, Purse] = {}
+        """By key id; a key without budgets has none."""
 
     def plan_for(self, key: KeyRecord, model: str) -> RequestPlan:
         """Raises Refused `model_not_found` or `model_not_allowed`."""

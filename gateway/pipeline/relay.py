@@ -131,6 +131,11 @@ class Relay:
         else:
             self._refuse(refused, "interrupted")
 
+    def rebudget(self) -> None:
+        """One that is not open yet joins when it opens."""
+        if self._call.segment is not None:
+            self._engine.join_budgets(self._call)
+
     def _refuse(self, refused: Refused, outcome: events.Outcome = "upstream_refused") -> None:
         self._engine.refused(None if self._call.segment else self._call, refused)
         self._end(End(refused.status, outcome, refused.code, produced=self._produced()))

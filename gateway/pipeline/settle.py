@@ -82,7 +82,12 @@ class Settler:
             return Usage("estimated", TokenUsage(call.input_bound, cap, 0)), call.hold
         else:
             return Usage("none", NOTHING), 0
-        return usage, billed_microusd(rates, Tokens(usage.input, usage.output, usage.cached))
+        billed = billed_microusd(rates, Tokens(usage.input, usage.output, usage.cached))
+        purse = call.key.purse
+        if billed > call.hold and purse is not None and purse.hard:
+            # The engine reports more than it could have used. A hard budget is never overdrawn; ingest tells a person.
+            billed = call.hold
+        return usage, billed
 
     def _record(
         self, call: Call, candidate: Candidate, end: End, usage: Usage, billed: int

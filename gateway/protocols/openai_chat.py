@@ -13,6 +13,7 @@ import orjson
 from gateway.protocols.chat_messages import check_messages
 from gateway.protocols.errors import Refused, invalid
 from gateway.protocols.json_body import read_object
+from gateway.protocols.openai_fields import check_fields
 from gateway.protocols.usage import TokenUsage, view_answer
 from gateway.upstream.engines.table import Capabilities
 
@@ -46,6 +47,7 @@ class ChatRequest:
         self.model = _model(document)
         self.media_tokens = check_messages(document.get("messages"))
         """Input tokens that images, clips and files may become beside the text."""
+        check_fields(document)
         self.output_limit = _output_limit(document)
         """Most output tokens of one choice the client asked for; None: it named no limit."""
         self.choices = _choices(document)

@@ -133,6 +133,14 @@ def test_a_wrong_bill_is_stored_as_sent_and_raises_the_alarm() -> None:
     )
 
 
+def test_a_bill_cut_at_what_was_reserved_raises_its_own_alarm() -> None:
+    Store().write(batch(delivery(finished(input_tokens=10**6, billed_microusd=900))), NOON)
+    assert LedgerEntry.objects.get().billed_microusd == 900
+    finding = FindingRecord.objects.get()
+    assert (finding.code, finding.subject) == ("usage_beyond_hold", "req_1")
+    assert "a hard budget is never overdrawn" in finding.message
+
+
 def test_an_entry_nobody_can_read_is_kept_aside_and_blocks_nothing() -> None:
     good = {b"s": b"host-0", b"q": b"2", b"e": events.encode(finished())}
     too_much = finished("d", output_tokens=2**63, billed_microusd=1)

@@ -242,6 +242,27 @@ async def test_parallel_requests_never_overdraw_a_budget(
         assert good >= 30, "what fits is admitted within the wait"
 
 
+@pytest.mark.parametrize("mode", ["hard", "soft"])
+async def test_an_engine_that_reports_more_than_it_could_use_overdraws_no_hard_budget(
+    tmp_path: Path, valkey: redis.Redis, mode: str
+) -> None:
+    """A lying engine, or a bound that is wrong: the row keeps what was reported either way."""
+    limit = 1_000
+    greedy = saying(rig.unary_answer(900_000, 5))
+    budgets = (rig.budget(limit, mode=mode),)
+    async with scene(tmp_path, valkey, greedy, budgets=budgets) as (here, _):
+        answer = await here.ask()
+        assert answer.status_code == 200
+        await here.at_rest(1)
+        row = here.ledger.rows[0]
+        assert (row.input_tokens, row.output_tokens, row.usage_source) == (900_000, 5, "engine")
+        assert int(answer.headers["x-ace-cost-micros"]) == row.billed_microusd
+        if mode == "hard":
+            assert row.billed_microusd == row.hold_microusd <= limit
+        else:
+            assert row.billed_microusd == 900_000 + 5 * 2
+
+
 async def test_a_soft_budget_flags_and_lets_pass(tmp_path: Path, valkey: redis.Redis) -> None:
     budgets = (rig.budget(1, mode="soft"),)
     async with scene(tmp_path, valkey, rig.answer_all, budgets=budgets) as (here, _):
