@@ -31,8 +31,8 @@ from policies.contract.verdict import Verdict
 from telemetry.events import Decisions, RequestOpened, RequestProgressed, RequestRefused, encode
 
 TEMPLATE_TOKENS_BOUND: Final = 64
-"""Input tokens that a chat template adds of its own, such as a system prompt with the date. The JSON around each message is
-longer than the template's marks between turns, so these need nothing."""
+"""Input tokens that a chat template adds of its own, such as a system prompt with the date. The JSON around each message
+is longer than the template's marks between turns, so these need nothing."""
 TOOLS_TOKENS_BOUND: Final = 256
 """What a template adds to tell a model how to call tools."""
 LOW_WATER: Final = 4

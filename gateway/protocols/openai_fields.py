@@ -1,4 +1,4 @@
-"""Types of the parameters of OpenAI's chat completions. A wrong one is told here, in the caller's words, not by an engine.
+"""Types of the parameters of chat completions. A wrong one is told here, in the caller's words, not by an engine.
 
 Only types: what values a model takes is its engine's to say. Fields that are not listed pass as they are.
 """
