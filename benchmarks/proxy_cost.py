@@ -25,6 +25,8 @@ from gateway import native
 CONNECTIONS: Final = 32
 WARM_SECONDS: Final = 1.0
 STREAM_CHUNKS: Final = 64
+FEW_REQUESTS: Final = 100
+"""A gateway that does no more in its check is measured longer."""
 OURS: Final = "ace-gateway"
 BUILDS: Final = {"compiled": "auto", "plain Python": "off"}
 """Builds of ours that are measured, and the ACE_NATIVE that chooses each."""
@@ -50,6 +52,8 @@ class Subject:
     headers: Mapping[str, str]
     build: str = ""
     """Of ours: one of BUILDS."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Shapes it answers, and how long a load must be at least: more where little is done in a second."""
     cpu_us: dict[str, list[float]] = field(default_factory=dict)
     rate: dict[str, list[float]] = field(default_factory=dict)
 
@@ -63,7 +67,7 @@ def measure(settings: Settings) -> list[Row]:
                 _start_peer(stack, settings, peer, engine_port, subjects)
         for number in range(settings.rounds):
             for subject in subjects:
-                for shape in SHAPES:
+                for shape in subject.seconds:
                     _round(settings, subject, shape)
             print(f"round {number + 1} of {settings.rounds} done", flush=True)
     return list(_rows(subjects))
@@ -130,26 +134,35 @@ def _start_peer(
         subject = Subject(peer.name, port, up.pid, peer.headers(engine_port))
         _check(settings, subject)
     except (OSError, RuntimeError) as error:
-        print(f"{peer.name}: skipped, {error}\n{log.read_text(errors='replace')[-600:]}")
+        print(f"{peer.name}: skipped, {error}: {_last_line(log)}")
         return
     subjects.append(subject)
 
 
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else "it said nothing"
+
+
 def _check(settings: Settings, subject: Subject) -> None:
-    """A gateway that answers errors would look fast: refuse to measure it."""
+    """What a gateway answers with errors is not measured: it would look fast."""
     for shape in SHAPES:
-        for _ in range(8):
-            figures = _load(settings, subject, shape, seconds=1.5)
+        for seconds in (1.5, 1.5, 3.0, 6.0, 6.0):
+            figures = _load(settings, subject, shape, seconds=seconds)
             if figures["requests"] and not figures["errors"]:
+                subject.seconds[shape] = seconds if figures["requests"] < FEW_REQUESTS else 0.0
                 break
         else:
-            raise RuntimeError(f"{subject.name} answers {shape} with errors")
+            print(f"{subject.name}, {shape}: skipped, it answers with errors")
+    if not subject.seconds:
+        raise RuntimeError("it answers nothing without errors")
 
 
 def _round(settings: Settings, subject: Subject, shape: str) -> None:
     _load(settings, subject, shape, seconds=WARM_SECONDS)
     before = process.cpu_ns(subject.pid)
-    figures = _load(settings, subject, shape, seconds=settings.seconds)
+    seconds = max(settings.seconds, 2 * subject.seconds[shape])
+    figures = _load(settings, subject, shape, seconds=seconds)
     spent = process.cpu_ns(subject.pid) - before
     if figures["errors"]:
         raise RuntimeError(f"{subject.name}: {figures['errors']:.0f} errors under {shape} load")
@@ -207,5 +220,6 @@ def _compared(ours: Subject, peer: str, other: Subject | None, shape: str) -> It
         (f"requests_per_core_{shape}", "requests/s", "rate"),
     ):
         value = statistics.median(getattr(ours, figures)[shape])
-        peer_value = None if other is None else statistics.median(getattr(other, figures)[shape])
+        measured = getattr(other, figures).get(shape) if other is not None else None
+        peer_value = statistics.median(measured) if measured else None
         yield row(name, unit, value, peer, peer_value, ours.build)
