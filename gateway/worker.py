@@ -249,7 +249,10 @@ class Worker:
 
     def _swapped(self, runtime: RuntimePlan) -> None:
         log.info("snapshot in force", extra={"version": runtime.version})
+        self.book.in_force = runtime.budgets
         self.keeper.standby.prepare(runtime.hard_budgets)
+        for request in self.engine.active:
+            request.rebudget()
         gc.freeze()  # plans live for long: the collector need not walk them
         asyncio.get_running_loop().call_later(RETIRE_S, self._retire)
 

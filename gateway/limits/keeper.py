@@ -232,11 +232,15 @@ class LeaseKeeper:
                 )
             )
             hard = lease.terms.mode == "hard"
-            least = max(0, hold - lease.free) if hard else 0
-            wanted = _wanted(want, lease.free) if hard else 0
+            # What is spent and held without a grant (a budget that became hard, a request that joined it under way) is
+            # stated as granted, so that nobody else gets that money.
+            stated = max(lease.granted, lease.used + (lease.held if hard else 0))
+            free = stated - lease.used - lease.held
+            least = max(0, hold - free) if hard else 0
+            wanted = _wanted(want, free) if hard else 0
             end_ms = lease.window.end_ms
             expiry = end_ms + KEEP_MS if 0 < end_ms < NEVER_MS else 0
-            args += (lease.op, max(lease.granted, lease.used), lease.used, lease.held)
+            args += (lease.op, stated, lease.used, lease.held)
             args += (lease.ledgered, lease.terms.limit, least, wanted, expiry)
         return keys, args
 

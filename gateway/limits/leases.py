@@ -8,7 +8,7 @@ tuple of leases one key must satisfy together: all or none.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -177,6 +177,17 @@ class Purse:
         self.leases, self.hard = leases, tuple(x for x in leases if x.terms.mode == "hard")
         self.valid_until_ms = min(lease.window.end_ms for lease in leases)
 
+    def join(
+        self, carried: tuple[Lease, ...], hold: int, now_ms: int, now_ns: int
+    ) -> tuple[Lease, ...]:
+        """Leases of a request under way: those that carry it, and now all of this purse, with money or without."""
+        fresh = tuple(lease for lease in self.current(now_ms) if lease not in carried)
+        for lease in fresh:
+            lease.take(hold)
+            lease.last_used_ns = now_ns
+            lease.stale = True
+        return carried + fresh
+
     def can_pay(self, hold: int) -> bool:
         """Whether every hard lease has `hold` free. Soft budgets never say no."""
         return all(lease.free >= hold for lease in self.hard)
@@ -209,6 +220,8 @@ class LeaseBook:
 
     def __init__(self, table: LeaseTable) -> None:
         self._table = table
+        self.in_force: Mapping[str, BudgetTerms] = {}
+        """What the newest snapshot says. A request pinned to an older one must not bring old terms back."""
         self.leases: dict[tuple[str, int], Lease] = {}
         self._restored: dict[tuple[str, int], Lease] = {}
         for saved in table.saved():
@@ -223,6 +236,9 @@ class LeaseBook:
 
     def lease_in(self, terms: BudgetTerms, window: Window) -> Lease:
         key = terms.id, window.start_ms
+        newest = self.in_force.get(terms.id, terms)
+        if (newest.window, newest.timezone) == (terms.window, terms.timezone):
+            terms = newest
         lease = self.leases.get(key)
         if lease is None:
             index = self._table.add(terms.id, window.start_ms)

@@ -147,7 +147,7 @@ class Engine:
         call.leases = await self.keeper.wait(call.key.purse, call.hold)
 
     def join_budgets(self, call: Call) -> None:
-        """Carry a request that an older snapshot admitted in the budgets in force now: its spend counts in all of them."""
+        """A request that an older snapshot admitted is carried by the budgets in force now, too: all of them count it."""
         runtime = self.store.current
         purse = runtime.purses.get(call.key.id) if runtime is not None else None
         if purse is not None and purse is not call.key.purse:
