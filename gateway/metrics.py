@@ -75,6 +75,9 @@ class Metrics:
             saved.counters.get("ace_skill_failures_total", {})
         )
         self.outcomes: Counter[str] = Counter(saved.counters.get("ace_outcomes_total", {}))
+        self.beyond_hold: Counter[str] = Counter(
+            saved.counters.get("ace_usage_beyond_hold_total", {})
+        )
         self.gauges: dict[str, float] = {}
 
     def series(self, tenant: str, key: str, model: str) -> Series:
@@ -92,6 +95,7 @@ class Metrics:
                 "ace_refusals_total": dict(self.refusals),
                 "ace_skill_failures_total": dict(self.skill_failures),
                 "ace_outcomes_total": dict(self.outcomes),
+                "ace_usage_beyond_hold_total": dict(self.beyond_hold),
             },
             dict(self.gauges),
         )
@@ -112,6 +116,7 @@ _LABEL_OF: Final = {
     "ace_refusals_total": "code",
     "ace_skill_failures_total": "skill",
     "ace_outcomes_total": "outcome",
+    "ace_usage_beyond_hold_total": "pool",
 }
 _COUNTERS: Final = ("requests", "failed", "input_tokens", "output_tokens", "billed_microusd")
 _HISTOGRAMS: Final = (

@@ -242,7 +242,7 @@ def bill_fault(event: events.RequestFinished) -> tuple[str, str]:
         f"Request {event.request_id} was billed {event.billed_microusd} micro-dollars; "
         f"its tokens at price {event.price_id} make {expected}. The ledger holds what was billed."
     )
-    if event.billed_microusd == event.hold_microusd < expected:
+    if event.hold_microusd <= event.billed_microusd < expected:
         why = "The engine reported more than was reserved, and a hard budget is never overdrawn."
         return "usage_beyond_hold", f"{text} {why}"
     return "price_mismatch", text

@@ -31,8 +31,8 @@ from policies.contract.verdict import Verdict
 from telemetry.events import Decisions, RequestOpened, RequestProgressed, RequestRefused, encode
 
 TEMPLATE_TOKENS_BOUND: Final = 64
-"""Input tokens that a chat template adds of its own, such as a system prompt with the date. The JSON around each message
-is longer than the template's marks between turns, so these need nothing."""
+"""Input tokens that a chat template adds of its own, such as a system prompt with the date. The JSON around each
+message is longer than the template's marks between turns, so these need nothing."""
 TOOLS_TOKENS_BOUND: Final = 256
 """What a template adds to tell a model how to call tools."""
 LOW_WATER: Final = 4
@@ -147,7 +147,7 @@ class Engine:
         call.leases = await self.keeper.wait(call.key.purse, call.hold)
 
     def join_budgets(self, call: Call) -> None:
-        """A request that an older snapshot admitted is carried by the budgets in force now, too: all of them count it."""
+        """Carry a request that an older snapshot admitted in the budgets in force now, too: each counts its spend."""
         runtime = self.store.current
         purse = runtime.purses.get(call.key.id) if runtime is not None else None
         if purse is not None and purse is not call.key.purse:

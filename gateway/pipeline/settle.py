@@ -83,11 +83,17 @@ class Settler:
         else:
             return Usage("none", NOTHING), 0
         billed = billed_microusd(rates, Tokens(usage.input, usage.output, usage.cached))
-        purse = call.key.purse
-        if billed > call.hold and purse is not None and purse.hard:
-            # The engine reports more than it could have used. A hard budget is never overdrawn; ingest tells a person.
-            billed = call.hold
-        return usage, billed
+        return usage, billed if billed <= call.hold else self._beyond_hold(call, candidate, billed)
+
+    def _beyond_hold(self, call: Call, candidate: Candidate, billed: int) -> int:
+        """What is billed when the engine reports more than it could have used.
+
+        A hard budget is never overdrawn: beyond the hold it pays what nobody else has reserved here, and no more. The
+        row keeps the tokens that were reported, and ingest raises a finding if the bill falls short of them.
+        """
+        self._metrics.beyond_hold[candidate.pool.id] += 1
+        spare = [max(0, lease.free) for lease in call.leases if lease.terms.mode == "hard"]
+        return min(billed, call.hold + min(spare)) if spare else billed
 
     def _record(
         self, call: Call, candidate: Candidate, end: End, usage: Usage, billed: int

@@ -258,9 +258,37 @@ async def test_an_engine_that_reports_more_than_it_could_use_overdraws_no_hard_b
         assert (row.input_tokens, row.output_tokens, row.usage_source) == (900_000, 5, "engine")
         assert int(answer.headers["x-ace-cost-micros"]) == row.billed_microusd
         if mode == "hard":
-            assert row.billed_microusd == row.hold_microusd <= limit
+            assert row.hold_microusd <= row.billed_microusd <= limit
+            spent = here.gateway.worker.book.leases.values()
+            assert all(lease.used == row.billed_microusd and lease.free >= 0 for lease in spent)
         else:
             assert row.billed_microusd == 900_000 + 5 * 2
+        assert (
+            'ace_usage_beyond_hold_total{pool="pool_1"} 1'
+            in (await here.client.get("/metrics")).text
+        )
+
+
+async def test_a_budget_that_has_it_pays_all_that_an_engine_reports(
+    tmp_path: Path, valkey: redis.Redis
+) -> None:
+    async with scene(tmp_path, valkey, saying(rig.unary_answer(2_000, 5))) as (here, _):
+        await here.ask()
+        await here.at_rest(1)
+        row = here.ledger.rows[0]
+    assert row.hold_microusd < row.billed_microusd == 2_000 + 5 * 2
+
+
+async def test_parallel_reports_beyond_the_hold_overdraw_no_hard_budget(
+    tmp_path: Path, valkey: redis.Redis
+) -> None:
+    limit, greedy = 5_000, saying(rig.unary_answer(3_000, 5))
+    async with scene(tmp_path, valkey, greedy, budgets=(rig.budget(limit),)) as (here, _):
+        answers = await asyncio.gather(*(here.ask() for _ in range(60)))
+        good = sum(answer.status_code == 200 for answer in answers)
+        assert 0 < good < 60
+        await here.at_rest(good)
+        assert here.ledger.billed <= limit
 
 
 async def test_a_soft_budget_flags_and_lets_pass(tmp_path: Path, valkey: redis.Redis) -> None:
