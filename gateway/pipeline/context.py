@@ -9,6 +9,7 @@ from typing import Final
 from gateway.events.segment import Segment
 from gateway.limits.leases import Lease
 from gateway.pipeline.plan import KeyRecord, RequestPlan, RuntimePlan
+from gateway.protocols.errors import Refused
 from gateway.protocols.openai_chat import ChatRequest
 from gateway.protocols.usage import TokenUsage
 from gateway.upstream.dispatch import Candidate
@@ -84,6 +85,14 @@ class Call:
     @property
     def stream(self) -> bool:
         return self.request.stream
+
+    def check_output(self, events: int) -> None:
+        """Raises Refused when a hard budget's hold pays for no more: each event is a token at least."""
+        if events > self.output_cap and any(lease.terms.mode == "hard" for lease in self.leases):
+            raise Refused(
+                "budget_exceeded",
+                "The model's engine produced more than was asked for and reserved; it was stopped.",
+            )
 
     def skill_context(self) -> RequestContext:
         """What skills may read; made only for plans whose stages read it."""

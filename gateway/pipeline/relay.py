@@ -194,9 +194,8 @@ class Relay:
             self._call.engine_status = status
             if status == OK_STATUS and not self._call.request.stream:
                 self._finish_unary(body)
-            elif (
-                status == OK_STATUS
-            ):  # a stream was asked for: half an answer would look like a whole one
+            elif status == OK_STATUS:
+                # a stream was asked for: half an answer would look like a whole one
                 self._attempt_failed(Refused("upstream_bad_response"), FAILURE, retry=False)
             else:
                 self._engine_refused(status, headers, body)
@@ -237,7 +236,8 @@ class Relay:
             self._pass_on(data)
         except Refused as refused:
             self._abort_upstream()
-            self._stream_broke(refused)
+            cut = refused.code == "budget_exceeded"
+            self._stream_broke(refused, "budget_cut" if cut else "upstream_error")
         except Exception as error:  # noqa: BLE001 - see start
             self._broke(error)
 
@@ -282,6 +282,7 @@ class Relay:
         if seen - self._mark_events >= CHECKPOINT_EVENTS or now_ns - self._mark_ns >= CHECKPOINT_NS:
             self._mark_events, self._mark_ns = seen, now_ns
             self._engine.progressed(self._call, seen)
+            self._call.check_output(seen)
 
     def on_stream_end(self) -> None:
         try:
@@ -325,10 +326,8 @@ class Relay:
             self._transfer = None
             refused = Refused(error.code)
             if self._started:
-                outcome: events.Outcome = (
-                    "timeout" if refused.code == "upstream_timeout" else "upstream_error"
-                )
-                self._stream_broke(refused, outcome)
+                late = refused.code == "upstream_timeout"
+                self._stream_broke(refused, "timeout" if late else "upstream_error")
                 return
             neutral = error.kind in ("pool_exhausted", "closed")
             self._attempt_failed(refused, NEUTRAL if neutral else FAILURE, retry=error.replayable)

@@ -291,6 +291,32 @@ async def test_parallel_reports_beyond_the_hold_overdraw_no_hard_budget(
         assert here.ledger.billed <= limit
 
 
+@pytest.mark.parametrize("mode", ["hard", "soft"])
+async def test_an_engine_that_ignores_its_limit_is_stopped_before_a_hard_budget_is_overdrawn(
+    tmp_path: Path, valkey: redis.Redis, mode: str
+) -> None:
+    endless = streaming(*(rig.token(f"t{n}") for n in range(2_000)), hang=True)
+    budgets = (rig.budget(1_000, mode=mode),)
+    async with scene(tmp_path, valkey, endless, budgets=budgets) as (here, engines):
+        body = rig.ask(stream=True)
+        async with here.client.stream("POST", CHAT, json=body) as answer:
+            text = ""
+            async for piece in answer.aiter_text():
+                text += piece
+                if mode == "soft" and '"t1999"' in text:
+                    break
+        await rig.eventually(lambda: engines[0].gone == 1)
+        await here.at_rest(1)
+        row = here.ledger.rows[0]
+    assert "[DONE]" not in text
+    if mode == "hard":
+        assert "budget_exceeded" in text
+        assert (row.outcome, row.usage_source) == ("budget_cut", "counted")
+        assert row.billed_microusd <= 1_000
+    else:
+        assert (row.outcome, row.output_tokens) == ("client_gone", 2_000)
+
+
 async def test_a_soft_budget_flags_and_lets_pass(tmp_path: Path, valkey: redis.Redis) -> None:
     budgets = (rig.budget(1, mode="soft"),)
     async with scene(tmp_path, valkey, rig.answer_all, budgets=budgets) as (here, _):
