@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gateway.protocols.errors import invalid
+from gateway.protocols.openai_objects import check_function
 
 ROLES: Final = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
 
@@ -73,17 +74,4 @@ def _check_rest(index: int, message: dict[str, Any]) -> None:
     for number, call in enumerate(calls):
         if type(call) is not dict:
             raise invalid(f"{param}[{number}]", f"'tool_calls[{number}]' must be an object.")
-        _check_function(f"{param}[{number}].function", call.get("function"), "arguments")
-
-
-def _check_function(param: str, function: Any, text: str) -> None:
-    """`function` is an object with a name; its field `text` is a string if it is there."""
-    if function is None:
-        return
-    if type(function) is not dict:
-        raise invalid(param, "'function' must be an object.")
-    if type(function.get("name")) is not str:
-        raise invalid(f"{param}.name", "'name' must be a string.")
-    value = function.get(text)
-    if value is not None and type(value) is not str:
-        raise invalid(f"{param}.{text}", f"'{text}' must be a string.")
+        check_function(f"{param}[{number}].function", call.get("function"), "arguments")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from gateway.protocols.errors import invalid
+from gateway.protocols.openai_objects import INSIDE
 
 
 class Kind(NamedTuple):
@@ -25,25 +26,35 @@ _LIST: Final = Kind((list,), "a list")
 
 KINDS: Final[dict[str, Kind]] = {
     "audio": _OBJECT,
+    "chat_template_kwargs": _OBJECT,
+    "continue_final_message": _FLAG,
     "frequency_penalty": _NUMBER,
     "function_call": Kind((str, dict), "a string or an object"),
     "functions": _LIST,
+    "ignore_eos": _FLAG,
+    "include_stop_str_in_output": _FLAG,
+    "length_penalty": _NUMBER,
     "logit_bias": _OBJECT,
     "logprobs": _FLAG,
     "metadata": _OBJECT,
     "min_p": _NUMBER,
+    "min_tokens": _INTEGER,
     "modalities": _LIST,
     "parallel_tool_calls": _FLAG,
     "prediction": _OBJECT,
     "presence_penalty": _NUMBER,
     "prompt_cache_key": _TEXT,
+    "prompt_cache_retention": _TEXT,
+    "prompt_logprobs": _INTEGER,
     "reasoning_effort": _TEXT,
     "repetition_penalty": _NUMBER,
     "response_format": _OBJECT,
     "safety_identifier": _TEXT,
     "seed": _INTEGER,
     "service_tier": _TEXT,
+    "skip_special_tokens": _FLAG,
     "stop": Kind((str, list), "a string or a list of strings"),
+    "stop_token_ids": _LIST,
     "store": _FLAG,
     "temperature": _NUMBER,
     "tool_choice": Kind((str, dict), "a string or an object"),
@@ -55,30 +66,17 @@ KINDS: Final[dict[str, Kind]] = {
     "verbosity": _TEXT,
     "web_search_options": _OBJECT,
 }
-ITEMS: Final[dict[str, Kind]] = {
-    "functions": _OBJECT,
-    "modalities": _TEXT,
-    "stop": _TEXT,
-    "tools": _OBJECT,
-}
-"""Of the lists among them."""
-_LISTS: Final = frozenset(ITEMS)
+_TYPES: Final = {name: frozenset((*kind.types, type(None))) for name, kind in KINDS.items()}
 
 
 def check_fields(document: dict[str, Any]) -> None:
     """Raises Refused `invalid_request` with the parameter named. null is as good as absent."""
     for name, value in document.items():
-        kind = KINDS.get(name)
-        if kind is not None and value is not None and type(value) not in kind.types:
-            raise invalid(name, f"'{name}' must be {kind.words}.")
-    for name in _LISTS.intersection(document):
-        _check_items(name, document[name])
-
-
-def _check_items(name: str, value: Any) -> None:
-    if type(value) is not list:
-        return
-    for index, item in enumerate(value):
-        if type(item) not in ITEMS[name].types:
-            param = f"{name}[{index}]"
-            raise invalid(param, f"'{param}' must be {ITEMS[name].words}.")
+        types = _TYPES.get(name)
+        if types is None:
+            continue
+        kind = type(value)
+        if kind not in types:
+            raise invalid(name, f"'{name}' must be {KINDS[name].words}.")
+        if (kind is list or kind is dict) and (look := INSIDE.get(name)) is not None:
+            look(name, value)
