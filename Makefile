@@ -33,7 +33,7 @@ check: setup-test ## Format, lint, types, import contracts, templates, docs drif
 	$(BIN)/djlint templates console --lint --quiet
 	git ls-files '*.md' | xargs -r grep -l '\[\[\[cog' | xargs -r $(BIN)/cog -I . --check -c
 	$(BIN)/deptry .
-	git ls-files -- ':!static/vendor' ':!*.json' ':!deploy/locks' | xargs $(BIN)/codespell
+	git ls-files -- ':!static/vendor' ':!tests/browser/vendor' ':!*.json' ':!deploy/locks' | xargs $(BIN)/codespell
 	$(PY) deploy/drift.py
 
 fmt: setup-test ## Format Python and templates, and write generated parts of the docs anew
