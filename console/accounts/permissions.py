@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, Final, Literal, ParamSpec, cast
+from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.auth.views import redirect_to_login
@@ -88,7 +89,7 @@ def permission_required(action: str) -> Callable[[View[P]], View[P]]:
         @wraps(view)
         def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if not request.user.is_authenticated:
-                return redirect_to_login(request.get_full_path())
+                return redirect_to_login(_page_of(request))
             visible_tenants(actor_of(request), action)
             return view(request, *args, **kwargs)
 
@@ -96,6 +97,14 @@ def permission_required(action: str) -> Callable[[View[P]], View[P]]:
         return guarded
 
     return decorate
+
+
+def _page_of(request: HttpRequest) -> str:
+    """Where to come back to after signing in: a post comes back to the page its form was on, not to its address."""
+    came_from = urlsplit(request.headers.get("Referer", ""))
+    if request.method in {"GET", "HEAD"} or came_from.netloc != request.get_host():
+        return request.get_full_path()
+    return f"{came_from.path}?{came_from.query}" if came_from.query else came_from.path
 
 
 def can(request: HttpRequest, action: str) -> bool:

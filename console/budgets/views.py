@@ -26,7 +26,7 @@ from console.budgets.usage import budget_uses
 from console.errors import Conflict, ConsoleError, Missing
 from console.specs import parse
 from console.tenants.selectors import tenants_visible
-from console.ui.edition import edition_of, unchanged
+from console.ui.edition import edition_of, keep_typed, unchanged
 from console.ui.format import money, visible
 from console.ui.http import UNPROCESSABLE, go_to, render_page
 from console.ui.paging import page_of
@@ -136,7 +136,7 @@ def edit_view(request: HttpRequest, budget_id: str) -> HttpResponse:
         try:
             _update(request, budget, form.cleaned_data)
         except Conflict as error:
-            form = _fresh_form(request, budget, error)
+            keep_typed(form, error, _values(_get(request, budget_id)))
         except ConsoleError as error:
             add_problems(form, error)
         else:
@@ -155,13 +155,6 @@ def _update(request: HttpRequest, budget: Budget, data: dict[str, Any]) -> None:
     patch = parse(BudgetPatch, {name: data[name] for name in ("name", "limit_microusd", "mode")})
     with unchanged(Budget.objects.all(), budget.id, budget_state, data["version"]):
         budget_update(actor_of(request), budget.id, patch)
-
-
-def _fresh_form(request: HttpRequest, budget: Budget, error: Conflict) -> BudgetEditForm:
-    fresh = BudgetEditForm(_values(_get(request, budget.id)))
-    fresh.is_valid()
-    add_problems(fresh, error)
-    return fresh
 
 
 def _values(budget: Budget) -> dict[str, Any]:

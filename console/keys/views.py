@@ -39,7 +39,7 @@ from console.providers.offer import model_names
 from console.specs import parse
 from console.tenants.models import TenantState
 from console.tenants.selectors import tenants_visible
-from console.ui.edition import edition_of, unchanged
+from console.ui.edition import edition_of, keep_typed, unchanged
 from console.ui.format import number, visible
 from console.ui.http import UNPROCESSABLE, go_to, render_page
 from console.ui.paging import page_of
@@ -222,10 +222,7 @@ def edit_view(request: HttpRequest, key_id: str) -> HttpResponse:
         try:
             _update(request, key, form)
         except Conflict as error:
-            key = _get(request, key_id)
-            form = KeyEditForm(_values(key), known_models=_known(key))
-            form.is_valid()
-            add_problems(form, error)
+            keep_typed(form, error, _values(_get(request, key_id)))
         except ConsoleError as error:
             add_problems(form, error, _NAMES)
         else:

@@ -25,7 +25,7 @@ from console.providers.selectors import (
 from console.providers.services import pool_create, pool_test, pool_update, price_set
 from console.providers.specs import PoolPatch, PoolSpec, PriceSpec
 from console.specs import parse
-from console.ui.edition import edition_of, unchanged
+from console.ui.edition import edition_of, keep_typed, unchanged
 from console.ui.format import visible
 from console.ui.http import UNPROCESSABLE, go_to, render_page
 from console.ui.paging import page_of
@@ -154,15 +154,25 @@ def edit_view(request: HttpRequest, pool_id: str) -> HttpResponse:
         try:
             _update(request, pool, form.cleaned_data, lines)
         except Conflict as error:
-            pool = _get(request, pool_id)
-            form, lines = PoolEditForm(_values(pool)), _lines(pool)
-            add_problems(form, error)
+            _stale(form, lines, error, _get(request, pool_id))
         except ConsoleError as error:
             _refuse(form, lines, error)
         else:
             success(request, "Pool saved, in force at once")
             return go_to(request, reverse("providers:detail", args=[pool.id]))
     return _form_page(request, form, lines, pool)
+
+
+def _stale(form: PoolEditForm, lines: EndpointLines, error: Conflict, newest: Pool) -> None:
+    keep_typed(form, error, _values(newest))
+    stored = _lines(newest)
+    if stored.values != lines.values:
+        words = "; ".join(
+            f"{line.base_url} in {line.region or 'no region'}" for line in stored.filled
+        )
+        form.add_error(
+            None, f"Endpoints stored now: {words}. Saving again replaces them with yours."
+        )
 
 
 def _update(request: HttpRequest, pool: Pool, data: dict[str, Any], lines: EndpointLines) -> None:

@@ -44,7 +44,8 @@ class Shell:
 
     @cached_property
     def policy(self) -> policy_status.PolicyStatus:
-        return policy_status.policy_status()
+        signed_in = self.request.user.is_authenticated
+        return policy_status.policy_status() if signed_in else policy_status.signed_out()
 
     @cached_property
     def may(self) -> dict[str, bool]:

@@ -16,7 +16,7 @@ from console.errors import Unavailable
 from console.middleware import request_id_of
 from console.rest import fallback
 from console.shell.context import plain_shell
-from console.ui.http import render_page
+from console.ui.http import render_page, wants_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ def not_permitted(request: HttpRequest, exception: Exception | None = None) -> H
     if not request.user.is_authenticated:
         return _plain(request, 403, "You may not do this", ["Sign in first. Nothing was changed."])
     context = {"refusal": _refusal(request), "request_id": request_id_of(request)}
-    return render_page(request, "errors/forbidden.html", context, part="part", status=403)
+    response = render_page(request, "errors/forbidden.html", context, part="part", status=403)
+    return _beside(request, response)
 
 
 def _refusal(request: HttpRequest) -> Refusal:
@@ -122,4 +123,13 @@ def _plain(
         "shell": plain_shell(request),
     }
     # Without context processors: they ask the session and the database, which may be what has failed.
-    return HttpResponse(render_to_string("errors/plain.html", context), status=status)
+    template = "errors/plain.html#part" if wants_part(request) else "errors/plain.html"
+    return _beside(request, HttpResponse(render_to_string(template, context), status=status))
+
+
+def _beside(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """Asked for by htmx, an error stands beside what it is about: a form keeps what was typed into it."""
+    if wants_part(request):
+        response["HX-Retarget"] = "#trouble"
+        response["HX-Reswap"] = "innerHTML"
+    return response

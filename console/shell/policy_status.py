@@ -28,6 +28,12 @@ def policy_status() -> PolicyStatus:
     return PolicyStatus(tone, f"v{version} · {counted}", title, reverse("shell:policy-chip"))
 
 
+def signed_out() -> PolicyStatus:
+    """What a page says whose session has ended; strangers hear nothing about versions and workers."""
+    title = "Your session has ended. Sign in again in another tab to keep what is typed here."
+    return PolicyStatus("warn", "signed out", title, reverse("shell:policy-chip"))
+
+
 def _counted(version: int) -> tuple[Tone, str, str]:
     try:
         rows = workers()

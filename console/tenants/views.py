@@ -18,7 +18,7 @@ from console.tenants.forms import FenceForm, TenantForm
 from console.tenants.models import Tenant
 from console.tenants.selectors import tenant_get, tenant_state, tenants_visible
 from console.tenants.services import TenantPatch, TenantSpec, tenant_create, tenant_update
-from console.ui.edition import edition_of, unchanged
+from console.ui.edition import edition_of, keep_typed, unchanged
 from console.ui.format import number, visible
 from console.ui.http import CONFLICT, UNPROCESSABLE, go_to, render_page
 from console.ui.paging import page_of
@@ -110,7 +110,7 @@ def edit_view(request: HttpRequest, tenant_id: str) -> HttpResponse:
                 request, tenant, form.cleaned_data["version"], {"name": form.cleaned_data["name"]}
             )
         except ConsoleError as error:
-            form = _after_refusal(form, error, tenant)
+            _refuse(form, error, tenant)
         else:
             success(request, "Tenant renamed")
             return go_to(request, back_url)
@@ -118,16 +118,12 @@ def edit_view(request: HttpRequest, tenant_id: str) -> HttpResponse:
     return _form_page(request, form, context)
 
 
-def _after_refusal(form: TenantForm, error: ConsoleError, tenant: Tenant) -> TenantForm:
-    """A stale form is drawn again with the newest values, so that the next save is meant."""
-    if not isinstance(error, Conflict):
+def _refuse(form: TenantForm, error: ConsoleError, tenant: Tenant) -> None:
+    if isinstance(error, Conflict):
+        tenant.refresh_from_db()
+        keep_typed(form, error, _initial(tenant))
+    else:
         add_problems(form, error)
-        return form
-    tenant.refresh_from_db()
-    fresh = TenantForm({"name": tenant.name, "version": edition_of(tenant_state(tenant))})
-    fresh.is_valid()
-    add_problems(fresh, error)
-    return fresh
 
 
 def _initial(tenant: Tenant) -> dict[str, str]:
@@ -171,10 +167,8 @@ def _fence_refused(
         add_problems(form, error, {"/geo_fence": "more"})
         return _detail(request, tenant, form, status=UNPROCESSABLE)
     tenant.refresh_from_db()
-    fresh = _fence_form(tenant, _fence_values(tenant))
-    fresh.is_valid()
-    add_problems(fresh, error)
-    return _detail(request, tenant, fresh, status=CONFLICT)
+    keep_typed(form, error, _fence_values(tenant))
+    return _detail(request, tenant, form, status=CONFLICT)
 
 
 def _fence_saved(request: HttpRequest, tenant: Tenant) -> HttpResponse:

@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import Model, QuerySet
 
 from console.errors import Conflict
+from console.ui.format import visible
 
 STALE: Final = "stale_edition"
 AnyModel = TypeVar("AnyModel", bound=Model)
@@ -37,10 +38,39 @@ def unchanged(
         row = rows.select_for_update(of=("self",)).filter(pk=pk).first()
         if row is not None and edition_of(state(row)) != edition:
             raise Conflict(
-                "Somebody changed this while you were editing. Nothing was saved; the newest values are below.",
+                "Somebody changed this while you were editing. Nothing was saved; what you typed is kept.",
                 code=STALE,
             )
         yield
+
+
+def keep_typed(form: forms.Form, error: Conflict, stored: Mapping[str, Any]) -> None:
+    """Make a stale form one that can be sent again: typed values stay, what is stored now stands beside them.
+
+    `stored`: the values as the form would show them now, with their edition under `version`. The form must be valid.
+    """
+    data: Any = form.data
+    form.data = (
+        data.copy()
+    )  # of a QueryDict too: it cannot be changed, and a plain dict would lose lists
+    data = form.data
+    data["version"] = stored["version"]
+    form.add_error(None, error.detail)
+    for name, value in stored.items():
+        field = form.fields[name]
+        if name != "version" and field.has_changed(value, form[name].data):
+            text = visible(_words(field, value))
+            form.add_error(name, f"Stored now: {text}. Saving again replaces it with yours.")
+
+
+def _words(field: forms.Field, value: Any) -> str:
+    if isinstance(field, forms.BooleanField):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    if isinstance(field, forms.ChoiceField):
+        return str(dict(field.choices).get(value, value))  # type: ignore[arg-type]
+    return "empty" if value in (None, "") else str(field.prepare_value(value))
 
 
 def edition_field() -> forms.CharField:

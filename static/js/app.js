@@ -48,7 +48,9 @@
   document.addEventListener(
     "close",
     (event) => {
-      if (event.target.matches("#drawer, #dialog")) event.target.replaceChildren();
+      if (!event.target.matches("#drawer, #dialog")) return;
+      trouble.clear();
+      event.target.replaceChildren();
     },
     true,
   );
@@ -63,6 +65,16 @@
     "cancel",
     (event) => {
       if (event.target.querySelector?.("[data-stay]")) event.preventDefault();
+    },
+    true,
+  );
+
+  /* A popover that covers the button that opened it takes the focus; the browser gives it back when it closes. */
+  document.addEventListener(
+    "toggle",
+    (event) => {
+      const opened = event.newState === "open" && event.target.matches("[popover][data-takes-focus]");
+      if (opened) event.target.querySelector("nav a, button")?.focus();
     },
     true,
   );
@@ -94,38 +106,116 @@
     search.select();
   });
 
+  /* What went wrong stands where the person is: in the open dialog, else above the page. The server's own words
+     (an error page asked for by htmx) arrive in the same box by HX-Retarget. */
+  const trouble = {
+    box: document.getElementById("trouble"),
+    home: document.getElementById("trouble")?.parentElement,
+    source: null,
+    place() {
+      const dialog = document.querySelector("dialog[open]");
+      const room = dialog?.querySelector(".drawer__body") || dialog || this.home;
+      if (this.box && this.box.parentElement !== room) room.prepend(this.box);
+    },
+    clear() {
+      this.box?.replaceChildren();
+      this.home?.prepend(this.box);
+      this.source = null;
+    },
+    say(text) {
+      if (!this.box) return;
+      const words = document.createElement("div");
+      words.className = "errors";
+      words.setAttribute("role", "alert");
+      words.append(Object.assign(document.createElement("h2"), { textContent: text }));
+      this.place();
+      this.box.replaceChildren(words);
+    },
+  };
+
+  /* A swap never throws the focus away: it goes to the same control of what came, else to what came itself. */
+  const focus = {
+    held: null,
+    same(a, b) {
+      const of = (each, name) => each.getAttribute(name);
+      return a.tagName === b.tagName && ["href", "name", "value", "rel", "aria-label"].every((n) => of(a, n) === of(b, n));
+    },
+    hold() {
+      const element = document.activeElement;
+      if (!element || element === document.body) return;
+      const around = element.parentElement?.closest("[id]");
+      this.held = { element, around: around?.id };
+    },
+    restore() {
+      const held = this.held;
+      const now = document.activeElement;
+      if (!held || (now && now !== document.body)) return;
+      const around = document.getElementById(held.around) || document.getElementById("main");
+      const inside = [...(around?.querySelectorAll(held.element.tagName) || [])];
+      const found =
+        (held.element.isConnected && held.element) ||
+        (held.element.id && document.getElementById(held.element.id)) ||
+        inside.find((each) => this.same(each, held.element)) ||
+        inside.find((each) => each.textContent.trim() && each.textContent === held.element.textContent) ||
+        around;
+      if (found && !found.matches("a, button, input, select, textarea, summary, [tabindex]")) found.tabIndex = -1;
+      found?.focus({ preventScroll: true });
+    },
+  };
+
   /* A pressed button says that it works; a plain form post leaves the page, htmx gives it back. */
   const busy = (form, working) =>
     form?.querySelectorAll?.("button[type=submit], button:not([type])").forEach((button) => {
       if (working) button.setAttribute("aria-busy", "true");
       else button.removeAttribute("aria-busy");
     });
-  document.addEventListener("submit", (event) => busy(event.target, true));
-  window.addEventListener("pageshow", () => document.querySelectorAll("form").forEach((form) => busy(form, false)));
-
-  /* A request that failed without an answer must not fail in silence. */
-  const notice = (text) => {
-    const toast = document.createElement("div");
-    toast.className = "toast";
-    toast.dataset.toast = "";
-    const words = document.createElement("span");
-    words.textContent = text;
-    const button = document.createElement("button");
-    button.className = "btn btn--ghost btn--sm";
-    button.type = "button";
-    button.dataset.dismiss = "";
-    button.textContent = "Dismiss";
-    toast.append(words, button);
-    document.getElementById("toasts")?.append(toast);
-    watchToasts();
+  /* A form on its way is not sent again by a second click. After a while it may be: the way may have been stopped. */
+  const LEAVING_MS = 10000;
+  const stay = (form) => {
+    delete form.dataset.leaving;
+    busy(form, false);
   };
+  document.addEventListener(
+    "submit",
+    (event) => {
+      if (event.target.dataset.leaving === undefined) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+    },
+    true,
+  );
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    busy(form, true);
+    if (event.defaultPrevented || form.method !== "post") return;
+    form.dataset.leaving = "";
+    setTimeout(stay, LEAVING_MS, form);
+  });
+  window.addEventListener("pageshow", () => document.querySelectorAll("form").forEach(stay));
 
   const settle = (root) => {
     root.querySelectorAll?.("[data-unlocks]").forEach(unlock);
     watchToasts();
   };
+  const loading = (event, working) => {
+    const { target, sourceElement: source } = event.detail?.ctx || {};
+    if (source?.matches?.("form") && source.dataset.leaving === undefined) busy(source, working);
+    if (!(target instanceof Element) || !target.matches("#list, #report, #test")) return;
+    if (working) target.setAttribute("aria-busy", "true");
+    else target.removeAttribute("aria-busy");
+  };
+  document.addEventListener("htmx:before:request", (event) => {
+    focus.hold();
+    loading(event, true);
+  });
+  document.addEventListener("htmx:before:swap", () => focus.hold());
   document.addEventListener("htmx:after:swap", (event) => {
     const target = event.detail?.ctx?.target;
+    const source = event.detail?.ctx?.sourceElement;
+    if (target?.id === "trouble") {
+      trouble.source = source;
+      trouble.place();
+    } else if (source && source === trouble.source) trouble.clear();
     if (target instanceof HTMLDialogElement && target.childElementCount && !target.open) {
       const title = target.querySelector("h1, h2");
       if (title) target.setAttribute("aria-label", title.textContent.trim());
@@ -133,12 +223,16 @@
       target.querySelector("[autofocus]")?.focus();
     }
     settle(document);
+    focus.restore();
   });
-  document.addEventListener("htmx:finally:request", (event) => busy(event.detail?.ctx?.sourceElement, false));
+  document.addEventListener("htmx:finally:request", (event) => {
+    loading(event, false);
+    focus.restore();
+  });
   document.addEventListener("htmx:error", (event) => {
     const source = event.detail?.ctx?.sourceElement;
     if (source?.matches?.("#policy-chip")) return;
-    if (event.detail?.ctx) notice("The console did not answer. Nothing was saved; try again.");
+    if (event.detail?.ctx) trouble.say("The console did not answer. Nothing was saved; try again.");
   });
   settle(document);
 })();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client
@@ -106,11 +107,33 @@ def test_a_page_opens_for_those_who_may_and_refuses_the_rest_in_words(
         assert b"<h1" in response.content
 
 
-@pytest.mark.parametrize("name", sorted(GET_PAGES))
+@pytest.mark.parametrize("name", sorted(GET_PAGES.keys() - {"shell:policy-chip"}))
 def test_nobody_is_sent_to_the_sign_in_page(world: World, name: str) -> None:
     response = Client().get(world.url(name))
     assert response.status_code == 302
     assert response["Location"].startswith("/sign-in/?next=")
+
+
+def test_the_chip_tells_nobody_of_the_ended_session_and_of_nothing_else() -> None:
+    """It is asked for by a clock; a redirect would throw people out of a form they are filling."""
+    response = Client().get(reverse("shell:policy-chip"), headers={"HX-Request": "true"})
+    assert response.status_code == 200
+    assert "signed out" in response.content.decode()
+    assert "worker" not in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("referer", "back"),
+    [
+        ("http://testserver/tenants/?page=2", "/tenants/?page=2"),
+        ("http://elsewhere.example/tenants/", "/tenants/new/"),
+        ("", "/tenants/new/"),
+    ],
+)
+def test_a_post_of_nobody_comes_back_to_the_page_of_its_form(referer: str, back: str) -> None:
+    response = Client().post(reverse("tenants:create"), headers={"Referer": referer})
+    assert response.status_code == 302
+    assert parse_qs(urlsplit(response["Location"]).query) == {"next": [back]}
 
 
 @pytest.mark.parametrize("name", sorted(GET_PAGES))
@@ -159,6 +182,20 @@ def test_every_route_of_these_apps_stands_in_one_of_the_tables() -> None:
         for route in space.url_patterns
     }
     assert found == set(GET_PAGES) | POST_ONLY | OPEN
+
+
+def test_a_refused_fragment_is_told_beside_the_form_and_not_instead_of_it(world: World) -> None:
+    htmx = {"HX-Request": "true"}
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(world.users["admin"])
+    without_token = client.post(world.url("tenants:create"), {"name": "x"}, headers=htmx)
+    not_there = client_of(world, "admin").get("/tenants/ten_none/", headers=htmx)
+    forbidden = client_of(world, "finance").get(world.url("tenants:create"), headers=htmx)
+    for response, status in ((without_token, 403), (not_there, 404), (forbidden, 403)):
+        assert response.status_code == status
+        assert response["HX-Retarget"] == "#trouble"
+        assert 'role="alert"' in response.content.decode()
+        assert "<main" not in response.content.decode()
 
 
 def test_a_form_without_its_token_is_refused_in_words(world: World) -> None:
