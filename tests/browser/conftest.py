@@ -7,7 +7,18 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Response, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Response,
+    StorageState,
+    sync_playwright,
+)
+
+from tests.browser.furnishing import WIDE, furnished
+from tests.browser.people import signed_in
+from tests.support.stack import Stack
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OPTIONS = [
@@ -77,3 +88,25 @@ def open_context(browser: Browser) -> Iterator[OpenContext]:
 
         yield opened
     assert not complaints
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """An installation with people, names and traffic of every kind; shared, so a test makes what it changes."""
+    with furnished(tmp_path_factory.mktemp("installation")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def session(stack: Stack, browser: Browser) -> StorageState:
+    """Cookies of one sign-in for the tests that begin behind it: a password is slow to check."""
+    with browser.new_context() as context:
+        signed_in(stack, context, "ada")
+        return context.storage_state()
+
+
+@pytest.fixture
+def ada(session: StorageState, open_context: OpenContext) -> Page:
+    """The admin's tab. Forms may be refused (409, 422)."""
+    context = open_context(viewport=WIDE, expected=(409, 422), storage_state=session)
+    return context.new_page()

@@ -144,6 +144,7 @@ def _set_skill_and_publish(admin: Admin) -> None:
     mode.get_by_text("Set here").click()
     mode.get_by_text("Enforce", exact=True).click()
     admin.click("Save draft")
+    expect(admin.page.locator("#toasts")).to_contain_text("Draft saved")
     admin.open("/studio/review/")
     admin.fill(note="Stop sending to a pod that fails")
     admin.submit("form.panel")
