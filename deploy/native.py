@@ -45,6 +45,7 @@ MODULES = (
     "gateway.protocols.openai_chat",
     "gateway.protocols.openai_fields",
     "gateway.protocols.openai_objects",
+    "gateway.protocols.openai_objects",
     "gateway.protocols.sse",
     "gateway.server.admission",
     "gateway.server.asgi_cycle",
