@@ -7,6 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Final
 
+AGAIN_S: Final = 0.2
 log: Final = logging.getLogger(__name__)
 _running: Final[set[asyncio.Task[Any]]] = set()
 
@@ -20,10 +21,16 @@ def spawn(coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
 
 
 async def cancel(*tasks: asyncio.Task[Any] | None) -> None:
-    """Cancel and wait until each is really over."""
-    live = [task for task in tasks if task is not None]
-    for task in live:
-        task.cancel()
+    """Cancel and wait until each is really over.
+
+    Asked again until it is: redis-py now and then swallows a cancellation, and a stop must not wait for ever.
+    """
+    live = {task for task in tasks if task is not None}
+    pending = live
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=AGAIN_S)
     await asyncio.gather(*live, return_exceptions=True)
 
 

@@ -16,6 +16,7 @@ import orjson
 import redis
 import redis.asyncio
 
+from gateway import tasks
 from gateway.app import Gateway
 from gateway.settings import Settings
 from policies.schema import wire
@@ -136,9 +137,7 @@ class Ledger:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._task is not None
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await tasks.cancel(self._task)
         await self._redis.aclose()
 
     @property
