@@ -301,7 +301,10 @@ def revoke_view(request: HttpRequest, key_id: str) -> HttpResponse:
 def _revoke_question(key: ApiKey) -> Question:
     used = activity_of([key.id]).get(key.id, Activity())
     requests = number(used.month_requests)
-    busy = f"Billed for {requests} requests this month." if used.last_bucket else "Never used."
+    plural = "" if used.month_requests == 1 else "s"
+    busy = (
+        f"Billed for {requests} request{plural} this month." if used.last_bucket else "Never used."
+    )
     return Question(
         title=f"Revoke {visible(key.name)}?",
         effect=f"{busy} Whoever uses it gets 401 on every worker within a second. This cannot be undone.",

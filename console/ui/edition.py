@@ -14,6 +14,7 @@ from django.db.models import Model, QuerySet
 
 from console.errors import Conflict
 from console.ui.format import visible
+from console.ui.forms import ConsoleForm
 
 STALE: Final = "stale_edition"
 AnyModel = TypeVar("AnyModel", bound=Model)
@@ -44,7 +45,7 @@ def unchanged(
         yield
 
 
-def keep_typed(form: forms.Form, error: Conflict, stored: Mapping[str, Any]) -> None:
+def keep_typed(form: ConsoleForm, error: Conflict, stored: Mapping[str, Any]) -> None:
     """Make a stale form one that can be sent again: typed values stay, what is stored now stands beside them.
 
     `stored`: the values as the form would show them now, with their edition under `version`. The form must be valid.
@@ -55,6 +56,7 @@ def keep_typed(form: forms.Form, error: Conflict, stored: Mapping[str, Any]) -> 
     )  # of a QueryDict too: it cannot be changed, and a plain dict would lose lists
     data = form.data
     data["version"] = stored["version"]
+    form.headline = error.detail
     form.add_error(None, error.detail)
     for name, value in stored.items():
         field = form.fields[name]

@@ -18,6 +18,8 @@ class ConsoleForm(forms.Form):
     """Controls get the classes of the design system; the browser's own validation stays off, ours is in words."""
 
     use_required_attribute = False
+    headline = ""
+    """What the summary says instead of how many fields need a change."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("label_suffix", "")

@@ -135,19 +135,20 @@
 
   /* A swap never throws the focus away: it goes to the same control of what came, else to what came itself. */
   const focus = {
-    held: null,
+    held: new WeakMap(),
     same(a, b) {
       const of = (each, name) => each.getAttribute(name);
       return a.tagName === b.tagName && ["href", "name", "value", "rel", "aria-label"].every((n) => of(a, n) === of(b, n));
     },
-    hold() {
+    /* For one request or message. Who is nowhere when it begins is left there. */
+    hold(event) {
       const element = document.activeElement;
-      if (!element || element === document.body) return;
+      if (!event.detail?.ctx || !element || element === document.body) return;
       const around = element.parentElement?.closest("[id]");
-      this.held = { element, around: around?.id };
+      this.held.set(event.detail.ctx, { element, around: around?.id });
     },
-    restore() {
-      const held = this.held;
+    restore(event) {
+      const held = this.held.get(event.detail?.ctx);
       const now = document.activeElement;
       if (!held || (now && now !== document.body)) return;
       const around = document.getElementById(held.around) || document.getElementById("main");
@@ -205,17 +206,17 @@
     else target.removeAttribute("aria-busy");
   };
   document.addEventListener("htmx:before:request", (event) => {
-    focus.hold();
+    focus.hold(event);
     loading(event, true);
   });
-  document.addEventListener("htmx:before:swap", () => focus.hold());
+  document.addEventListener("htmx:before:swap", (event) => focus.hold(event));
   document.addEventListener("htmx:after:swap", (event) => {
     const target = event.detail?.ctx?.target;
     const source = event.detail?.ctx?.sourceElement;
-    if (target?.id === "trouble") {
+    if (event.detail?.ctx?.hx?.retarget === "#trouble") {
       trouble.source = source;
       trouble.place();
-    } else if (source && source === trouble.source) trouble.clear();
+    } else if ((source && source === trouble.source) || trouble.box?.isConnected === false) trouble.clear();
     if (target instanceof HTMLDialogElement && target.childElementCount && !target.open) {
       const title = target.querySelector("h1, h2");
       if (title) target.setAttribute("aria-label", title.textContent.trim());
@@ -223,11 +224,11 @@
       target.querySelector("[autofocus]")?.focus();
     }
     settle(document);
-    focus.restore();
+    focus.restore(event);
   });
   document.addEventListener("htmx:finally:request", (event) => {
     loading(event, false);
-    focus.restore();
+    focus.restore(event);
   });
   document.addEventListener("htmx:error", (event) => {
     const source = event.detail?.ctx?.sourceElement;

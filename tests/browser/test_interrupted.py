@@ -90,10 +90,12 @@ def test_a_form_of_an_older_sign_in_says_so_in_its_place(
     page.locator("[name=name]").fill("Old token")
     _sign_in_again(stack, page.context)
     submit(page, "Create tenant")
-    told = page.get_by_role("alert")
+    told = page.get_by_role("dialog").get_by_role("alert")
     expect(told).to_contain_text("This form is out of date")
     expect(page.locator("main")).to_have_count(1)
     expect(page.locator("[name=name]")).to_have_value("Old token")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("This form is out of date")).to_have_count(0)
 
 
 def _sign_in_again(stack: Stack, context: BrowserContext) -> None:
@@ -168,7 +170,8 @@ def test_no_answer_at_all_is_said_and_the_form_stays(
     page.locator("[name=name]").fill("Into the void")
     page.route("**/tenants/new/", lambda route: route.abort())
     submit(page, "Create tenant")
-    expect(page.get_by_role("alert")).to_contain_text("The console did not answer")
+    told = page.get_by_role("dialog").get_by_role("alert")
+    expect(told).to_contain_text("The console did not answer")
     expect(page.locator("[name=name]")).to_have_value("Into the void")
     button = page.get_by_role("button", name="Create tenant")
     expect(button).to_be_enabled()

@@ -256,3 +256,34 @@ def test_the_chip_of_the_bar_keeps_the_focus_when_it_is_renewed(stack: Stack, ke
         page.clock.fast_forward("00:16")
     settled(page)
     expect(page.locator("#policy-chip a")).to_be_focused()
+
+
+def test_turning_pages_leaves_the_focus_on_the_way_on(stack: Stack, keys: Keys) -> None:
+    page = keys.page
+    tenant = stack.api.make_tenant("Many keys")
+    for number in range(21):
+        stack.api.make_key(tenant, f"key {number}")
+    page.goto(stack.console_url + "/keys/?rows=10")
+    forward = page.get_by_role("link", name="Next")
+    forward.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(re.compile("^11 to 20 of"))).to_be_visible()
+    expect(forward).to_be_focused()
+    keys.sees_focus("on the second page")
+
+
+def test_an_answer_does_not_call_back_a_focus_that_was_given_up(stack: Stack, keys: Keys) -> None:
+    """Somebody clicked beside everything; what comes by itself must not pull them back into a field."""
+    page = keys.page
+    page.clock.install()
+    page.goto(stack.console_url + "/tenants/")
+    page.locator("#search").fill("Kes")
+    page.clock.run_for(300)
+    expect(page.get_by_role("row")).to_have_count(2)
+    settled(page)
+    page.clock.run_for(500)
+    page.locator("#search").evaluate("each => each.blur()")
+    with page.expect_response(re.compile("policy-chip")):
+        page.clock.fast_forward("00:16")
+    settled(page)
+    assert page.evaluate("document.activeElement === document.body")

@@ -98,8 +98,10 @@ def errors(bound_form: BaseForm) -> dict[str, Any]:
         for bound in bound_form
         for text in bound.errors
     ]
-    general = list(bound_form.non_field_errors())
-    return {"lines": lines, "general": general, "count": len(lines) + len(general)}
+    headline = getattr(bound_form, "headline", "")
+    general = [text for text in bound_form.non_field_errors() if text != headline]
+    count = len(lines) + len(general)
+    return {"lines": lines, "general": general, "count": count, "headline": headline}
 
 
 @register.inclusion_tag("components/pager.html", takes_context=True)
