@@ -50,6 +50,7 @@ class Spool:
         self._retry_at = 0.0
         self._unsynced: deque[Segment] = deque()
         self._wake, self._closing = threading.Event(), False
+        self._syncing = threading.Lock()
         self._current = self._roll()
         self._syncer = threading.Thread(target=self._run, name="spool-sync", daemon=True)
         self._syncer.start()
@@ -168,17 +169,18 @@ class Spool:
             log.exception("spool cannot be made durable")
 
     def sync(self) -> None:
-        """Make everything appended so far durable."""
-        seq, current = self.last_seq, self._current
-        if seq == self.durable_seq and self.on_sync is None:
-            return
-        for segment in list(self._unsynced):
-            segment.sync()
-            if segment is not current:
-                self._unsynced.remove(segment)
-        if self.on_sync is not None:
-            self.on_sync()
-        self.durable_seq = max(self.durable_seq, seq)
+        """Make everything appended so far durable. Any thread may call it; one works, another waits."""
+        with self._syncing:
+            seq, current = self.last_seq, self._current
+            if seq == self.durable_seq and self.on_sync is None:
+                return
+            for segment in list(self._unsynced):
+                segment.sync()
+                if segment is not current:
+                    self._unsynced.remove(segment)
+            if self.on_sync is not None:
+                self.on_sync()
+            self.durable_seq = max(self.durable_seq, seq)
 
     def _keep_spare(self) -> None:
         """Have the next segment ready before it is needed, so that the event loop never waits for the disk."""
