@@ -70,6 +70,7 @@ def _prose(text: str) -> str:
     return unicodedata.normalize("NFC", text.strip())
 
 
+Line = Annotated[str, AfterValidator(_line)]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_MAX), AfterValidator(_line)]
 Note = Annotated[str, Field(max_length=NOTE_MAX), AfterValidator(_prose)]
 Count = Annotated[int, Field(ge=0, le=COUNT_MAX)]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from console.specs import Name, Spec
+from console.specs import Line, Name, Spec
 from policies.schema.units import Engine, MicroUSD, ModelName, Region
 
 MAX_ENDPOINTS = 500
@@ -26,7 +26,7 @@ class PriceSpec(Spec):
 
 
 class EndpointSpec(Spec):
-    base_url: Annotated[str, Field(min_length=1, max_length=300)]
+    base_url: Annotated[Line, Field(min_length=1, max_length=300)]
     """Scheme, host, port and optional path prefix, without `/v1`."""
     region: Region | None = None
     """None: unknown, so no fenced tenant is ever sent there."""
