@@ -32,7 +32,7 @@ _ENDINGS: Final = {
     "upstream_refused": "The engine refused it.",
     "timeout": "The engine did not answer in time.",
     "interrupted": "The gateway worker was interrupted; the end was written by its successor.",
-    "budget_cut": "The answer was cut because its budget ran out.",
+    "budget_cut": "The engine went on after its limit and was stopped: a hard budget pays for no more.",
 }
 
 
@@ -95,6 +95,7 @@ class Explained:
         for charge in found:
             charge["units"] = sum(part["product"] for part in charge["parts"])
             charge["rounded"] = charge["billed_microusd"] * 1_000_000 - charge["units"]
+            charge["unbilled"] = max(0, -charge["rounded"])
         return found
 
     # -------------------------------------------------------------------------------- the sentence

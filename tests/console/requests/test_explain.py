@@ -69,6 +69,24 @@ def test_the_price_is_shown_as_arithmetic_with_its_rounding(key: ApiKey) -> None
     assert LedgerEntry.objects.get().billed_microusd == 4
 
 
+def test_what_a_hard_budget_did_not_pay_is_shown_and_not_called_rounding(key: ApiKey) -> None:
+    store(
+        mine(
+            key,
+            input_tokens=900,
+            cached_input_tokens=0,
+            output_tokens=0,
+            input_microusd_per_mtok=1_000_000,
+            hold_microusd=200,
+            billed_microusd=250,
+        )
+    )
+    html = page(signed_in("admin"), "/requests/req_1/")
+    assert "Not billed: more than was held, in a hard budget" in html
+    assert "<td>−650</td>" in html
+    assert "Rounded up" not in html
+
+
 def test_the_sentence_says_who_served_and_who_was_ruled_out(key: ApiKey) -> None:
     pool = make_pool("small pods")
     endpoint: Any = pool.endpoints.get()
