@@ -5,16 +5,21 @@ from __future__ import annotations
 import logging
 import sys
 from dataclasses import replace
+from typing import Final
 
 from gateway import log as logs
 from gateway import native, settings
+
+log: Final = logging.getLogger(__name__)
 
 
 def main() -> int:
     try:
         loaded = settings.load()
         logs.configure(node=loaded.node)
-        loaded = _choose_build(loaded)
+        missing = native.enable() if loaded.native else "switched off"
+        if not missing:
+            loaded = replace(loaded, build=f"{loaded.build}+native")
         # Only now: what this imports is served compiled if there is such a build.
         from gateway.supervisor import Supervisor, run_worker
 
@@ -26,15 +31,9 @@ def main() -> int:
     except OSError as error:
         sys.stderr.write(f"gateway: cannot use {error.filename}: {error.strerror}.\n")
         return 2
-    return supervisor.run()
-
-
-def _choose_build(loaded: settings.Settings) -> settings.Settings:
-    missing = native.enable() if loaded.native else "switched off"
     if missing:
-        logging.getLogger(__name__).info("hot path in plain Python", extra={"reason": missing})
-        return loaded
-    return replace(loaded, build=f"{loaded.build}+native")
+        log.info("hot path in plain Python", extra={"reason": missing})
+    return supervisor.run()
 
 
 if __name__ == "__main__":
