@@ -26,7 +26,6 @@ from policies.schema.sealing import unseal_secret
 from policies.schema.snapshot import Budget, Key, Pool, Price, Snapshot, Tenant
 from telemetry.pricing import Rates
 
-CHAT_PATH: Final = "/v1/chat/completions"
 WARM_PLANS: Final = 2000
 """Plans that were in use under the old snapshot and are made for the new one before it is swapped in."""
 
@@ -135,9 +134,12 @@ class PlanBuilder:
         )
         for endpoint in pool.endpoints:
             address = parse_base_url(endpoint.base_url)
-            head = RequestHead(address, CHAT_PATH, engine, credential)
+            heads = {
+                route.encode(): RequestHead(address, route, engine, credential)
+                for route in engine.routes
+            }
             lane = self._lane(endpoint.id, endpoint.base_url)
-            yield Candidate(EndpointFacts.of(pool, endpoint), terms, head, lane)
+            yield Candidate(EndpointFacts.of(pool, endpoint), terms, heads, lane)
 
     def _lane(self, endpoint_id: str, base_url: str) -> Lane:
         lane = self._lanes.get((endpoint_id, base_url))

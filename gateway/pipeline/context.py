@@ -10,7 +10,7 @@ from gateway.events.segment import Segment
 from gateway.limits.leases import Lease
 from gateway.pipeline.plan import KeyRecord, RequestPlan, RuntimePlan
 from gateway.protocols.errors import Refused
-from gateway.protocols.openai_chat import ChatRequest
+from gateway.protocols.inference import Dialect, InferenceRequest
 from gateway.protocols.usage import TokenUsage
 from gateway.upstream.dispatch import Candidate
 from policies.contract.facts import RequestContext
@@ -29,6 +29,7 @@ class Call:
         "began_ns",
         "candidate",
         "decisions",
+        "dialect",
         "eliminated",
         "engine_status",
         "entered",
@@ -55,7 +56,8 @@ class Call:
     )
 
     plan: RequestPlan
-    request: ChatRequest
+    request: InferenceRequest
+    dialect: Dialect
 
     def __init__(self, runtime: RuntimePlan, key: KeyRecord, began_ns: int) -> None:
         self.runtime, self.key, self.began_ns = runtime, key, began_ns

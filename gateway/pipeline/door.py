@@ -7,11 +7,11 @@ from typing import Final
 from gateway.pipeline.context import Call
 from gateway.pipeline.engine import Engine
 from gateway.pipeline.relay import Relay
-from gateway.protocols import openai_chat
+from gateway.protocols.dialects import DIALECTS
 from gateway.protocols.errors import Refused
 from gateway.server.exchange import Exchange
 
-HOT_ROUTES: Final = frozenset((openai_chat.ROUTE,))
+HOT_ROUTES: Final = frozenset(DIALECTS)
 
 
 class HotDoor:
@@ -30,6 +30,7 @@ class HotDoor:
     def handle(self, exchange: Exchange, /) -> None:
         call: Call = exchange.identity
         exchange.identity = None
+        call.dialect = DIALECTS[exchange.raw_path]
         Relay(self._engine, exchange, call).start()
 
     def render_refusal(self, refused: Refused, exchange: Exchange | None, /) -> bytes:

@@ -21,7 +21,6 @@ from gateway.pipeline.context import Call, Ids
 from gateway.pipeline.decisions import with_facts, with_stage
 from gateway.pipeline.plan import KeyRecord, RequestPlan, RuntimePlan
 from gateway.pipeline.settle import End, Settler
-from gateway.protocols import openai_chat
 from gateway.protocols.errors import Refused, render_openai
 from gateway.server.exchange import Exchange
 from gateway.server.headers import credential
@@ -103,7 +102,7 @@ class Engine:
         """
         if self.draining:
             raise Refused("draining", retry_after_ms=RETRY_ADVICE_MS)
-        request = call.request = openai_chat.parse(body)
+        request = call.request = call.dialect.parse(body)
         plan = call.plan = call.runtime.plan_for(call.key, request.model)
         if plan.refusal is not None:
             raise Refused(plan.refusal)
@@ -215,8 +214,8 @@ class Engine:
         """The whole HTTP request for `candidate`. Raises Refused for what its engine cannot do."""
         pool, request = candidate.pool, call.request
         cap = request.output_limit or pool.max_output_tokens
-        body = openai_chat.payload(request, pool.upstream_model, cap, pool.engine)
-        return candidate.head.render(call.request_id, call.span, body)
+        body = call.dialect.payload(request, pool.upstream_model, cap, pool.engine)
+        return candidate.heads[call.dialect.route].render(call.request_id, call.span, body)
 
     # -- skills that judge requests ----------------------------------------------------------------------------------
 

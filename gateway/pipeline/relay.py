@@ -19,7 +19,6 @@ from gateway.pipeline import answer
 from gateway.pipeline.context import Call
 from gateway.pipeline.engine import Engine
 from gateway.pipeline.settle import OK_STATUS, End
-from gateway.protocols import openai_chat
 from gateway.protocols.errors import Refused, openai_stream_error, reason_phrase
 from gateway.protocols.sse import StreamFilter
 from gateway.server.exchange import Exchange
@@ -205,7 +204,7 @@ class Relay:
     def _finish_unary(self, body: bytes) -> None:
         call, settler = self._call, self._engine.settler
         try:
-            call.usage = openai_chat.read_answer(body).usage
+            call.usage = call.dialect.read_answer(body).usage
         except Refused as refused:
             self._attempt_failed(refused, FAILURE, retry=False)
             return

@@ -66,17 +66,40 @@ KINDS: Final[dict[str, Kind]] = {
     "verbosity": _TEXT,
     "web_search_options": _OBJECT,
 }
-_TYPES: Final = {name: frozenset((*kind.types, type(None))) for name, kind in KINDS.items()}
 
 
-def check_fields(document: dict[str, Any]) -> None:
+class Fields:
+    """The fields of one route, ready to be looked up."""
+
+    __slots__ = ("kinds", "types")
+
+    def __init__(self, kinds: dict[str, Kind]) -> None:
+        self.kinds = kinds
+        self.types = {name: frozenset((*kind.types, type(None))) for name, kind in kinds.items()}
+
+
+CHAT: Final = Fields(KINDS)
+_TEXT_ROUTE: Final = (
+    "frequency_penalty", "ignore_eos", "include_stop_str_in_output", "length_penalty", "logit_bias",
+    "min_p", "min_tokens", "presence_penalty", "prompt_logprobs", "repetition_penalty",
+    "response_format", "seed", "skip_special_tokens", "stop", "stop_token_ids", "temperature",
+    "top_k", "top_p", "user",
+)  # fmt: skip
+COMPLETIONS: Final = Fields(
+    {name: KINDS[name] for name in _TEXT_ROUTE}
+    | {"echo": _FLAG, "logprobs": _INTEGER, "suffix": _TEXT}
+)
+EMBEDDINGS: Final = Fields({"encoding_format": _TEXT, "user": _TEXT})
+
+
+def check_fields(document: dict[str, Any], fields: Fields = CHAT) -> None:
     """Raises Refused `invalid_request` with the parameter named. null is as good as absent."""
     for name, value in document.items():
-        types = _TYPES.get(name)
+        types = fields.types.get(name)
         if types is None:
             continue
         kind = type(value)
         if kind not in types:
-            raise invalid(name, f"'{name}' must be {KINDS[name].words}.")
+            raise invalid(name, f"'{name}' must be {fields.kinds[name].words}.")
         if (kind is list or kind is dict) and (look := INSIDE.get(name)) is not None:
             look(name, value)

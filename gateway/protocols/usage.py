@@ -33,6 +33,8 @@ class AnswerView(msgspec.Struct):
     choices: list[msgspec.Raw] | None = None
     usage: CompletionUsage | None = None
     error: Any = None
+    data: list[msgspec.Raw] | None = None
+    """Vectors."""
 
     def token_usage(self) -> TokenUsage | None:
         usage = self.usage
@@ -48,6 +50,7 @@ class AnswerView(msgspec.Struct):
 class _LooseView(msgspec.Struct):
     choices: list[msgspec.Raw] | None = None
     error: Any = None
+    data: list[msgspec.Raw] | None = None
 
 
 _decode: Final = msgspec.json.Decoder(AnswerView).decode
@@ -66,4 +69,4 @@ def view_answer(data: bytes) -> AnswerView | None:
         loose = _decode_loosely(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
-    return AnswerView(loose.choices, None, loose.error)
+    return AnswerView(loose.choices, None, loose.error, loose.data)

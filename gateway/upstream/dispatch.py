@@ -58,12 +58,13 @@ class PoolTerms:
 class Candidate:
     """One endpoint that the plan allows."""
 
-    __slots__ = ("facts", "head", "id", "lane", "pool")
+    __slots__ = ("facts", "heads", "id", "lane", "pool")
 
     def __init__(
-        self, facts: EndpointFacts, pool: PoolTerms, head: RequestHead, lane: Lane
+        self, facts: EndpointFacts, pool: PoolTerms, heads: dict[bytes, RequestHead], lane: Lane
     ) -> None:
-        self.facts, self.pool, self.head, self.lane = facts, pool, head, lane
+        """`heads`: one for each route the engine has."""
+        self.facts, self.pool, self.heads, self.lane = facts, pool, heads, lane
         self.id = facts.id
 
 

@@ -8,7 +8,7 @@ from gateway.upstream.engines.table import Capabilities
 
 CAPABILITIES: Final = Capabilities(
     name="anthropic",
-    speaks_chat=False,
+    routes=frozenset(),
     stream_usage=False,
     auth_header=b"x-api-key",
     auth_scheme=b"",

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
+
+CHAT: Final = "/v1/chat/completions"
+COMPLETIONS: Final = "/v1/completions"
+EMBEDDINGS: Final = "/v1/embeddings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,8 +15,8 @@ class Capabilities:
     """Facts of one kind of engine that the request rewriter and the head template need."""
 
     name: str
-    speaks_chat: bool = True
-    """Whether `/v1/chat/completions` exists there."""
+    routes: frozenset[str] = frozenset((CHAT, COMPLETIONS, EMBEDDINGS))
+    """Routes of ours that exist there under the same path."""
     output_cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     stream_usage: bool = True
     """Whether `stream_options.include_usage` may be set."""

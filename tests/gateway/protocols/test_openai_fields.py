@@ -11,6 +11,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsNon
 
 from gateway.protocols import openai_chat
 from gateway.protocols.errors import Refused
+from gateway.protocols.inference import InferenceRequest
 from gateway.protocols.openai_fields import KINDS
 
 BASE = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -19,7 +20,7 @@ SAMPLES: dict[type, Any] = {int: 3, float: 0.5, bool: True, str: "x", dict: None
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
 
-def parsed(**fields: Any) -> openai_chat.ChatRequest:
+def parsed(**fields: Any) -> InferenceRequest:
     return openai_chat.parse(orjson.dumps(BASE | fields))
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from gateway.protocols import openai_chat
 from gateway.protocols.errors import Refused
+from gateway.protocols.inference import InferenceRequest
 
 BASE = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
@@ -14,7 +15,7 @@ NO_ITEMS: list[Any] = [None, True, 0.5, []]
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}
 
 
-def parsed(**fields: Any) -> openai_chat.ChatRequest:
+def parsed(**fields: Any) -> InferenceRequest:
     return openai_chat.parse(orjson.dumps(BASE | fields))
 
 
