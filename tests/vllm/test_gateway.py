@@ -78,7 +78,8 @@ def test_a_refusal_of_the_engine_reaches_the_caller_and_costs_nothing(
     before = len(stack.ledger())
     with pytest.raises(BadRequestError):
         client.chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=8, temperature=3)
-    assert all(row["billed_microusd"] == 0 for row in stack.ledger()[before:])
+    row = rows_of(stack, 1, before)[0]
+    assert (row["outcome"], row["billed_microusd"]) == ("upstream_refused", 0)
 
 
 def test_a_client_that_leaves_aborts_the_request_in_the_engine(

@@ -253,6 +253,8 @@ async def test_adapters_are_loaded_and_unloaded_alike(pair: Pair, adapter_path: 
         (load, tuned),
         (load, {"lora_name": MODEL, "lora_path": adapter_path}),
         (load, {"lora_name": "other", "lora_path": f"{adapter_path}/missing"}),
+        (load, {"lora_name": "other", "lora_path": "/tmp/some/missing"}),
+        (load, {"lora_name": "other", "lora_path": "/data/missing"}),
         (load, {"lora_name": "other"}),
         (load, {"lora_name": "", "lora_path": ""}),
         (unload, {"lora_name": "tuned"}),

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from tests.fakes.engine.asks import Body, EngineError, Route
 from tests.fakes.engine.dialects.base import Dialect
 from tests.fakes.engine.dialects.checks import FieldFault, field_fault
 
+_PATHS = re.compile(
+    r"/(?:home|usr|opt|var|tmp|root|lib|mnt|srv)(?:/[\w.\-]+)+|(?:/[\w\-]+)+/[\w\-]+\.\w+"
+)
+"""What it takes for paths of its machine and does not show: those of usual roots, and those that end in a file name."""
 _SALT_FORBIDDEN = frozenset("@/\\\0")
 
 
@@ -16,7 +21,8 @@ class VLLMRequests(Dialect):
 
     # errors
     def error(self, status: int, message: str, kind: str, param: str | None = None) -> EngineError:
-        inner = {"message": message, "type": kind, "param": param, "code": status}
+        shown = _PATHS.sub("<path>", message)
+        inner = {"message": shown, "type": kind, "param": param, "code": status}
         return EngineError(status, {"error": inner})
 
     def invalid(self, fault: FieldFault) -> EngineError:
